@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* CPUID feature bits that the code asks for, by the word they stand in. */
+#ifndef LOCUM_X86_CPUID_H
+#define LOCUM_X86_CPUID_H
+
+#include "base/bits.h"
+
+/* Words of feature bits: leaf, subleaf and register of each in cpu/cpuid.c.
+ * ORDER as in that table. */
+enum cpuid_word {
+	CW_1_ECX, CW_1_EDX, CW_7_EBX, CW_7_ECX, CW_7_EDX, CW_81_ECX, CW_81_EDX, CW_87_EDX,
+	CW_88_EBX, CW_D1_EAX, CW_COUNT
+};
+
+#define CPUID_BIT(word, bit) ((word)*32 + (bit))
+
+#define CPUID_SSE3	   CPUID_BIT(CW_1_ECX, 0)
+#define CPUID_MONITOR	   CPUID_BIT(CW_1_ECX, 3)
+#define CPUID_VMX	   CPUID_BIT(CW_1_ECX, 5)
+#define CPUID_CX16	   CPUID_BIT(CW_1_ECX, 13)
+#define CPUID_PCID	   CPUID_BIT(CW_1_ECX, 17)
+#define CPUID_SSE42	   CPUID_BIT(CW_1_ECX, 20)
+#define CPUID_X2APIC	   CPUID_BIT(CW_1_ECX, 21)
+#define CPUID_MOVBE	   CPUID_BIT(CW_1_ECX, 22)
+#define CPUID_POPCNT	   CPUID_BIT(CW_1_ECX, 23)
+#define CPUID_TSC_DEADLINE CPUID_BIT(CW_1_ECX, 24)
+#define CPUID_XSAVE	   CPUID_BIT(CW_1_ECX, 26)
+#define CPUID_OSXSAVE	   CPUID_BIT(CW_1_ECX, 27)
+#define CPUID_RDRAND	   CPUID_BIT(CW_1_ECX, 30)
+#define CPUID_HYPERVISOR   CPUID_BIT(CW_1_ECX, 31)
+#define CPUID_FPU	   CPUID_BIT(CW_1_EDX, 0)
+#define CPUID_VME	   CPUID_BIT(CW_1_EDX, 1)
+#define CPUID_DE	   CPUID_BIT(CW_1_EDX, 2)
+#define CPUID_PSE	   CPUID_BIT(CW_1_EDX, 3)
+#define CPUID_TSC	   CPUID_BIT(CW_1_EDX, 4)
+#define CPUID_PAE	   CPUID_BIT(CW_1_EDX, 6)
+#define CPUID_MCE	   CPUID_BIT(CW_1_EDX, 7)
+#define CPUID_CX8	   CPUID_BIT(CW_1_EDX, 8)
+#define CPUID_APIC	   CPUID_BIT(CW_1_EDX, 9)
+#define CPUID_SEP	   CPUID_BIT(CW_1_EDX, 11)
+#define CPUID_PGE	   CPUID_BIT(CW_1_EDX, 13)
+#define CPUID_CLFSH	   CPUID_BIT(CW_1_EDX, 19)
+#define CPUID_MMX	   CPUID_BIT(CW_1_EDX, 23)
+#define CPUID_FXSR	   CPUID_BIT(CW_1_EDX, 24)
+#define CPUID_SSE	   CPUID_BIT(CW_1_EDX, 25)
+#define CPUID_SSE2	   CPUID_BIT(CW_1_EDX, 26)
+#define CPUID_FSGSBASE	   CPUID_BIT(CW_7_EBX, 0)
+#define CPUID_TSC_ADJUST   CPUID_BIT(CW_7_EBX, 1)
+#define CPUID_BMI1	   CPUID_BIT(CW_7_EBX, 3)
+#define CPUID_SMEP	   CPUID_BIT(CW_7_EBX, 7)
+#define CPUID_BMI2	   CPUID_BIT(CW_7_EBX, 8)
+#define CPUID_ERMS	   CPUID_BIT(CW_7_EBX, 9)
+#define CPUID_INVPCID	   CPUID_BIT(CW_7_EBX, 10)
+#define CPUID_ADX	   CPUID_BIT(CW_7_EBX, 19)
+#define CPUID_RDSEED	   CPUID_BIT(CW_7_EBX, 18)
+#define CPUID_SMAP	   CPUID_BIT(CW_7_EBX, 20)
+#define CPUID_CLFLUSHOPT   CPUID_BIT(CW_7_EBX, 23)
+#define CPUID_CLWB	   CPUID_BIT(CW_7_EBX, 24)
+#define CPUID_UMIP	   CPUID_BIT(CW_7_ECX, 2)
+#define CPUID_PKU	   CPUID_BIT(CW_7_ECX, 3)
+#define CPUID_LA57	   CPUID_BIT(CW_7_ECX, 16)
+#define CPUID_RDPID	   CPUID_BIT(CW_7_ECX, 22)
+#define CPUID_FSRM	   CPUID_BIT(CW_7_EDX, 4)
+#define CPUID_ARCH_CAPS	   CPUID_BIT(CW_7_EDX, 29)
+#define CPUID_LAHF	   CPUID_BIT(CW_81_ECX, 0)
+#define CPUID_SVM	   CPUID_BIT(CW_81_ECX, 2)
+#define CPUID_LZCNT	   CPUID_BIT(CW_81_ECX, 5)
+#define CPUID_SYSCALL	   CPUID_BIT(CW_81_EDX, 11)
+#define CPUID_NX	   CPUID_BIT(CW_81_EDX, 20)
+#define CPUID_GBPAGES	   CPUID_BIT(CW_81_EDX, 26)
+#define CPUID_RDTSCP	   CPUID_BIT(CW_81_EDX, 27)
+#define CPUID_LM	   CPUID_BIT(CW_81_EDX, 29)
+#define CPUID_INVTSC	   CPUID_BIT(CW_87_EDX, 8)
+#define CPUID_XSAVEERPTR   CPUID_BIT(CW_88_EBX, 2)
+#define CPUID_XSAVEOPT	   CPUID_BIT(CW_D1_EAX, 0)
+#define CPUID_XSAVEC	   CPUID_BIT(CW_D1_EAX, 1)
+#define CPUID_XGETBV1	   CPUID_BIT(CW_D1_EAX, 2)
+#define CPUID_XSAVES	   CPUID_BIT(CW_D1_EAX, 3)
+
+#endif
