@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside of the TLB: what its files share. */
+#ifndef LOCUM_MMU_TLB_TABLE_H
+#define LOCUM_MMU_TLB_TABLE_H
+
+#include "mmu/tlb.h"
+
+static const u8 tlb_size_shift[TLB_SIZES] = {12, 21, 22, 30};
+
+/* Page of @size around @gva, as a number that no page of another size has. */
+static inline u64 tlb_page(u64 gva, enum tlb_size size)
+{
+	return gva >> tlb_size_shift[size] | (u64)size << 62;
+}
+
+/* Bucket of that page in a filter of TLB_HASH. */
+static inline u32 tlb_page_hash(u64 gva, enum tlb_size size)
+{
+	return (u32)(tlb_page(gva, size) * 0x9e3779b97f4a7c15ull >> 52);
+}
+
+/* Bucket in tlb_table.large. */
+static inline u32 tlb_large_hash(u64 gva, enum tlb_size size)
+{
+	return tlb_page_hash(gva, size) & 63;
+}
+
+static inline size_t table_entry_size(enum tlb_kind kind)
+{
+	return kind == TLB_CODE ? sizeof(struct tlb_code_entry)
+				: sizeof(struct tlb_entry);
+}
+
+/* The tag comes first in both kinds of entry. */
+static inline u64 *table_negtag(const struct tlb_table *tab, enum tlb_kind kind, u32 i)
+{
+	return (u64 *)(void *)((u8 *)tab->entry + i * table_entry_size(kind));
+}
+
+/* Page address in slot @i, or that of tlb_empty(). */
+static inline u64 table_gva(const struct tlb_table *tab, enum tlb_kind kind, u32 i)
+{
+	return -*table_negtag(tab, kind, i);
+}
+
+static inline bool table_is_empty(const struct tlb_table *tab, enum tlb_kind kind, u32 i)
+{
+	return *table_negtag(tab, kind, i) == tlb_empty(i);
+}
+
+/** table_make() - empty table of @size slots; false without memory, with @tab as
+ * it was */
+bool table_make(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind, u32 size);
+/** table_free() - drops the entries first */
+void table_free(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind);
+/** table_drop() - empty slot @i, which is not empty; filters follow */
+void table_drop(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind, u32 i);
+/** table_clear() - drop all entries, or all that are not global.
+ * Return: how many; the cost is proportional to what the table holds. */
+u32 table_clear(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind, bool globals);
+
+/** class_clear() - table_clear() of all three */
+u32 class_clear(struct tlb *t, struct tlb_class *c, bool globals);
+
+/** tlb_publish() - refresh rd, wr and their masks from the current class */
+void tlb_publish(struct tlb *t);
+
+/** l2_forget() - @s's entries in the second level go; l2_forget_globals() -
+ * those that the spaces of @g share.  Return: how many. */
+u32 l2_forget(struct tlb *t, struct tlb_space *s);
+u32 l2_forget_globals(struct tlb *t, struct tlb_group *g);
+/** space_code_changed() - code translations of @s may have gone */
+void space_code_changed(struct tlb *t, struct tlb_space *s);
+/** l2_drop() - the entry of the page around @gva under @tag.  Return: 0 or 1 */
+u32 l2_drop(struct tlb *t, u64 tag, u64 gva);
+
+#endif
