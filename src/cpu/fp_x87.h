@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* What fp_x87.c and fp_env.c share. */
+#ifndef LOCUM_CPU_FP_X87_H
+#define LOCUM_CPU_FP_X87_H
+
+#include "cpu/fp.h"
+#include "cpu/handlers.h"
+
+#define X87_BYTES 160 /* the part of the image before XMM0 */
+
+/**
+ * x87_run() - run @i's host instruction on a copy of the x87 state
+ * @work: receives the new state; nothing of @c is changed
+ * @mem:  the memory operand: bytes that were read, or room for those to write
+ * Its FIP, FDP and FOP are the guest's for @i, unless @i is a control instruction.
+ */
+void x87_run(struct cpu *c, const struct insn *i, struct fp_image *work, void *mem,
+	     u64 *rflags);
+
+/** x87_commit() - make @work the vCPU's x87 state (MXCSR and XMM stay) */
+void x87_commit(struct cpu *c, const struct fp_image *work);
+
+/** x87_forget() - FIP, FDP, FOP and selectors are zero: FNINIT, FNSAVE */
+void x87_forget(struct fp_image *work);
+
+op_fn env_select(const struct insn *i); /* FNSTENV, FLDENV, FNSAVE, FRSTOR (fp_env.c) */
+
+#endif
