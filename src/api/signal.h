@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Signals and KVM_RUN: what the shim's signal handler calls, and the hook that
+ * runs when the engine has been left.
+ */
+#ifndef LOCUM_API_SIGNAL_H
+#define LOCUM_API_SIGNAL_H
+
+#include <pthread.h>
+
+#include "base/types.h"
+
+struct vcpu;
+
+/**
+ * api_signal_note() - the calling thread got a signal
+ *
+ * If the thread is inside KVM_RUN, makes that call end with -EINTR: sets the
+ * vCPU's exit flag and attention word and wakes it if it sleeps.
+ * Async-signal-safe.
+ * Return: true if the thread was inside KVM_RUN and the signal's handler must
+ * wait for the hook of api_signal_set_hook().
+ */
+bool api_signal_note(void);
+
+/**
+ * api_signal_set_hook() - call @hook at the end of every KVM_RUN
+ *
+ * It runs on the vCPU's thread, with the vCPU out of guest mode, none of our
+ * locks held, api_signal_note() answering false again, and before KVM_RUN
+ * returns.  Set once.
+ */
+void api_signal_set_hook(void (*hook)(void));
+
+/** api_run_enter() - the calling thread, which holds @v's mutex, starts KVM_RUN */
+void api_run_enter(struct vcpu *v);
+/** api_run_unmask() - the client's signal mask is in force again; mutex held */
+void api_run_unmask(struct vcpu *v);
+/** api_run_leave() - KVM_RUN is over; runs the hook; no lock held */
+void api_run_leave(void);
+
+/** api_kick_tid() - as api_signal_note(), for the thread @tid of this process;
+ * async-signal-safe */
+void api_kick_tid(int tid);
+
+/** api_cancel_note() - before pthread_cancel(@thread): a KVM_RUN that @thread is
+ * about to enter ends with -EINTR.  Then api_kick_thread(), for one it is in. */
+void api_cancel_note(pthread_t thread);
+
+/** api_kick_thread() - likewise by thread; a thread that is about to be
+ * cancelled must leave KVM_RUN first */
+void api_kick_thread(pthread_t thread);
+
+/** api_signal_forked() - this is a forked child: its thread has another id */
+void api_signal_forked(void);
+
+#endif
