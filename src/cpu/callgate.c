@@ -137,7 +137,9 @@ static enum emul read_params(struct cpu *c, const struct gate_target *t, u32 *wo
 static enum emul push_legacy(struct cpu *c, struct gate_target *t, u64 ret)
 {
 	u32 frame[2 + 31 + 2] = { (u32)ret, c->seg[SEG_CS].sel };
-	struct legacy_push p = { .seg = &c->seg[SEG_SS], .sp = (u32)c->gpr[R_RSP], .size = t->size };
+	struct legacy_push p = {
+		.seg = &c->seg[SEG_SS], .sp = (u32)c->gpr[R_RSP], .size = t->size
+	};
 	struct inner_stack in;
 	unsigned n = 2;
 	enum emul r = EMUL_CONTINUE;

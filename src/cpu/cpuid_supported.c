@@ -99,7 +99,7 @@ static void leaf_7(struct out *o)
 	r[2] = ANY_7_ECX;
 	/* ARCH_CAPABILITIES says that no mitigation is needed; its IBRS_ALL bit
 	 * implies SPEC_CTRL. */
-	r[3] = (hostcpu()->fsrm ? F(FSRM) : 0) | F(ARCH_CAPS) | BIT(26);
+	r[3] = (hostcpu()->fsrm ? F(FSRM) : 0) | F(ARCH_CAPS) | F(SPEC_CTRL);
 	put(o, 7, 0, true, r);
 }
 

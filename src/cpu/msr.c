@@ -41,7 +41,7 @@ static const struct constant {
 
 /* Listed, but with code of their own. */
 static const u32 special[] = {
-	0x10, 0x3b, 0x6e0, MSR_TSC_AUX, 0x10a, 0x8b, MSR_MCG_CTL,
+	0x10, 0x3b, 0x6e0, MSR_TSC_AUX, 0x10a, 0x8b, MSR_MCG_CTL, MSR_MISC_FEATURES,
 };
 static const u32 feature_list[] = { 0x8b, 0x10a, MSR_PLATFORM_INFO };
 
@@ -142,6 +142,12 @@ static bool guest_lacks(const struct cpu *c, bool host, unsigned feature)
 	return !host && !cpuid_has(c->cpuid, feature);
 }
 
+/* A row of msrs.def that a guest has by its CPUID alone. */
+static bool row_absent(const struct cpu *c, u32 index, bool host)
+{
+	return index == MSR_SPEC_CTRL && guest_lacks(c, host, CPUID_SPEC_CTRL);
+}
+
 static enum cpu_msr read_special(struct cpu *c, u32 index, u64 *v, bool host)
 {
 	u64 *slot;
@@ -182,6 +188,8 @@ enum cpu_msr cpu_msr_read(struct cpu *c, u32 index, u64 *value, bool host)
 	const struct constant *k;
 
 	*value = 0;
+	if (row_absent(c, index, host))
+		return CPU_MSR_UNKNOWN;
 	if (s) {
 		*value = *field(c, s);
 		return CPU_MSR_OK;
@@ -245,6 +253,10 @@ static enum cpu_msr write_special(struct cpu *c, u32 index, u64 v, bool host)
 			return CPU_MSR_INVALID;
 		c->msr.arch_capabilities = v;
 		return CPU_MSR_OK;
+	case MSR_PRED_CMD: /* write-only; nothing to flush */
+		if (guest_lacks(c, host, CPUID_SPEC_CTRL))
+			return CPU_MSR_UNKNOWN;
+		return v & ~1ull ? CPU_MSR_INVALID : CPU_MSR_OK;
 	case MSR_MISC_FEATURES:
 		if (v & ~(c->msr.platform_info & PLATFORM_INFO_CPUID_FAULT ?
 				  MISC_FEATURES_CPUID_FAULT : 0))
@@ -279,6 +291,8 @@ enum cpu_msr cpu_msr_write(struct cpu *c, u32 index, u64 value, bool host)
 	const struct stored *s = find_stored(index);
 	const struct constant *k;
 
+	if (row_absent(c, index, host))
+		return CPU_MSR_UNKNOWN;
 	if (s) {
 		/* A mask of 0: read-only for the guest. */
 		if (!host && (!s->mask || (value & ~s->mask)))

@@ -2,6 +2,7 @@
 /* Far JMP and CALL, software interrupts (SDM Vol. 2 of each; Vol. 3A "Privilege
  * Checking When Transferring Program Control Between Code Segments"). */
 #include "cpu/callgate.h"
+#include "cpu/debug.h"
 #include "cpu/exc.h"
 #include "cpu/far.h"
 #include "cpu/stack.h"
@@ -146,7 +147,12 @@ enum emul op_int1(struct cpu *c, const struct insn *i)
 {
 	enum emul r = exc_soft_int(c, EXC_DB, 0xf1, i->len);
 
-	return r == EMUL_CONTINUE ? EMUL_END : r;
+	if (r != EMUL_CONTINUE)
+		return r;
+	/* A data breakpoint that MOV SS held back is reported by the same #DB. */
+	c->dr6 = (c->dr6 & ~(c->pending_dbg ? DR6_B : 0)) | c->pending_dbg;
+	c->pending_dbg = 0;
+	return EMUL_END;
 }
 
 enum emul op_into(struct cpu *c, const struct insn *i)

@@ -25,6 +25,9 @@ static bool breakpoint(struct cpu *c, const struct step *s, u32 *hits)
 {
 	if (s->flags & RF_RF || !(c->dr7 & 0xff || c->gdb.hw_bp))
 		return false;
+	/* Intel's are held off, and lost, in the shadow of MOV SS; AMD's hit. */
+	if (c->shadow & SHADOW_MOVSS && c->vendor == VENDOR_INTEL && !debug_client_owns(c))
+		return false;
 	*hits = debug_insn_hits(c, s->pc);
 	return *hits;
 }

@@ -186,6 +186,23 @@ static void instruction_breakpoint_address(void **state)
 	assert_int_equal(machine_frame(v, 0), M_CODE + 0x1004);
 }
 
+/* In the shadow of MOV SS: Intel's does not hit, AMD's does. */
+static void instruction_breakpoint_after_mov_ss(void **state)
+{
+	(void)state;
+	for (int amd = 0; amd < 2; amd++) {
+		again();
+		c->vendor = amd ? VENDOR_AMD : VENDOR_INTEL;
+		set_bp(0, M_CODE + 2, EXEC, LEN1);
+		c->gpr[R_RAX] = M_DS0;
+		machine_code(&m, M_CODE, "\x8e\xd0\x90\x90", 4);
+		assert_int_equal(machine_step(v), M_EVENT);
+		assert_int_equal(machine_step(v), amd ? EXC_DB : M_EVENT);
+		if (!amd)
+			assert_int_equal(c->rip, M_CODE + 3);
+	}
+}
+
 /* --- data breakpoints --------------------------------------------------------------------------- */
 
 static void data_breakpoint_ranges(void **state)
@@ -307,6 +324,32 @@ static void data_breakpoint_in_the_shadow(void **state)
 	assert_int_equal(machine_step(v), EXC_DB);
 	assert_int_equal(machine_frame(v, 0), M_CODE + 3);
 	assert_int_equal(c->dr6 & DR6_B, 1);
+}
+
+/* MOV SS with a data breakpoint, then ICEBP: one #DB reports both; then INT n: the
+ * breakpoint's #DB comes at the handler's first instruction. */
+static void data_breakpoint_in_the_shadow_and_int(void **state)
+{
+	(void)state;
+	again();
+	set_bp(0, M_DATA, ACCESS, LEN2);
+	put16(M_DATA, M_DS0);
+	c->gpr[R_RBX] = M_DATA;
+	machine_code(&m, M_CODE, "\x8e\x13\xf1", 3);
+	assert_int_equal(machine_step(v), M_EVENT);
+	assert_int_equal(machine_step(v), EXC_DB);
+	assert_int_equal(machine_frame(v, 0), M_CODE + 3);
+	assert_int_equal(c->dr6, DR6_FIXED_1 | 1);
+	assert_int_equal(c->pending_dbg, 0);
+	assert_int_equal(c->gpr[R_RSP], M_STACK - 40);
+	again();
+	set_bp(0, M_DATA, ACCESS, LEN2);
+	put16(M_DATA, M_DS0);
+	c->gpr[R_RBX] = M_DATA;
+	machine_code(&m, M_CODE, "\x8e\x13\xcd\x40", 4);
+	assert_int_equal(machine_run(v), EXC_DB);
+	assert_int_equal(machine_frame(v, 0), M_STUBS + 0x40 * 16);
+	assert_int_equal(c->dr6, DR6_FIXED_1 | 1);
 }
 
 /* --- I/O breakpoints -------------------------------------------------------------------------------- */
@@ -460,11 +503,13 @@ int main(void)
 		CASE(dr6_accumulates),
 		CASE(instruction_breakpoint_is_a_fault),
 		CASE(instruction_breakpoint_address),
+		CASE(instruction_breakpoint_after_mov_ss),
 		CASE(data_breakpoint_ranges),
 		CASE(data_breakpoint_instructions),
 		CASE(data_breakpoint_removed),
 		CASE(data_breakpoint_and_single_step),
 		CASE(data_breakpoint_in_the_shadow),
+		CASE(data_breakpoint_in_the_shadow_and_int),
 		CASE(io_breakpoints),
 		CASE(branch_step),
 		CASE(single_step_into_handlers),
