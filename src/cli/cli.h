@@ -12,6 +12,7 @@ int cmd_run(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_caps(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_stat(int argc, char **argv);
 
 /** usage_error() - "locum COMMAND: MESSAGE (try 'locum --help')"; returns 2 */
 int usage_error(const char *command, const char *fmt, ...) printf_like(2, 3);

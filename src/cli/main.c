@@ -15,6 +15,7 @@ static const char help[] =
 	"                  [--stats FILE] [--timeout SECONDS] [--time-marker TEXT]\n"
 	"       locum exec [--set KEY=VALUE]... [--stats FILE] -- PROGRAM [ARGS]\n"
 	"       locum bench [--quick] [--json FILE] [--kernel FILE] peers\n"
+	"       locum stat [--json] [PID]\n"
 	"       locum caps [--backend software|/dev/kvm]\n"
 	"       locum --help | --version\n"
 	"\n"
@@ -24,6 +25,8 @@ static const char help[] =
 	"       exit: 0 power-off or reset; (value << 1) | 1 from port 0xf4; 2 usage or\n"
 	"       cannot start; 4 triple fault; 124 timeout\n"
 	"exec   run an unmodified KVM client with liblocum.so preloaded\n"
+	"stat   counters of running VMs, whatever client they live in; on a terminal with\n"
+	"       rates, every second; otherwise once\n"
 	"bench  measure against QEMU TCG\n"
 	"caps   what is offered to guests and clients\n"
 	"\n"
@@ -38,6 +41,7 @@ static const struct {
 	{ "exec", cmd_exec },
 	{ "bench", cmd_bench },
 	{ "caps", cmd_caps },
+	{ "stat", cmd_stat },
 };
 
 int usage_error(const char *command, const char *fmt, ...)
@@ -107,7 +111,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < ARRAY_SIZE(commands); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return wants_help(argc, argv) ? 0 : commands[i].fn(argc - 1, argv + 1);
-	fprintf(stderr, "locum: no command '%s' (run, exec, bench, caps; try 'locum --help')\n",
+	fprintf(stderr, "locum: no command '%s' (run, exec, stat, bench, caps; try 'locum --help')\n",
 		argv[1]);
 	return EXIT_USAGE;
 }

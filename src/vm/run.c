@@ -112,11 +112,24 @@ static int halt(struct vcpu *v)
 	return GO_ON;
 }
 
+/* What readers of the statistics see while KVM_RUN goes on. */
+static void publish_counters(struct vcpu *v)
+{
+	struct vcpu_counters *counters = v->stats.data;
+
+	counters->tlb = v->cpu.mmu.tlb.stats;
+	if (v->lapic)
+		counters->cpu.ipis_sent = v->lapic->ipis_sent;
+	if (!v->vm->config.count_instructions)
+		counters->cpu.instructions = 0;
+}
+
 static int after_engine(struct vcpu *v, enum engine_exit exit)
 {
 	v->cpu.stats->exits++;
 	switch (exit) {
 	case ENGINE_EVENT:
+		publish_counters(v);
 		return GO_ON;
 	case ENGINE_HALT:
 		return halt(v);
@@ -317,7 +330,6 @@ static int enter(struct vcpu *v)
 static void leave(struct vcpu *v)
 {
 	struct kvm_run *run = v->run;
-	struct vcpu_counters *counters = v->stats.data;
 
 	if (run->kvm_valid_regs)
 		state_sync_out(v);
@@ -325,11 +337,7 @@ static void leave(struct vcpu *v)
 	run->cr8 = v->lapic ? lapic_get_cr8(v->lapic) : v->cpu.cr8;
 	run->apic_base = vm_cpu_ops.apic_base(&v->cpu);
 	run->ready_for_interrupt_injection = vm_has_pic(v->vm) || event_window_open(v);
-	counters->tlb = v->cpu.mmu.tlb.stats;
-	if (v->lapic)
-		counters->cpu.ipis_sent = v->lapic->ipis_sent;
-	if (!v->vm->config.count_instructions)
-		counters->cpu.instructions = 0;
+	publish_counters(v);
 }
 
 int vcpu_run(struct vcpu *v)

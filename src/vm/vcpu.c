@@ -194,7 +194,7 @@ static int build(struct vcpu *v)
 	char name[48];
 	int r;
 
-	snprintf(name, sizeof(name), "kvm-%d/vcpu-%u", (int)getpid(), v->id);
+	snprintf(name, sizeof(name), "%s/vcpu-%u", vm->name, v->id);
 	r = stats_create(&v->stats, STATS_VCPU, name);
 	if (r)
 		return r;

@@ -112,11 +112,11 @@ static const struct mem_ops mem_ops = { .code_write = code_write };
 
 static int build(struct vm *vm)
 {
-	char name[48];
+	static _Atomic u32 made; /* only to tell a process's VMs apart by name */
 	int r;
 
-	snprintf(name, sizeof(name), "kvm-%d", (int)getpid());
-	r = stats_create(&vm->stats, STATS_VM, name);
+	snprintf(vm->name, sizeof(vm->name), "kvm-%d.%u", (int)getpid(), ++made);
+	r = stats_create(&vm->stats, STATS_VM, vm->name);
 	if (r)
 		return r;
 	vm->mem = mem_create(&mem_ops, vm);

@@ -65,6 +65,7 @@ struct vm {
 	_Atomic bool exception_payload, triple_fault_event;
 	_Atomic bool hide_platform_info; /* from the guest: KVM_CAP_MSR_PLATFORM_INFO */
 
+	char name[32];		 /* "kvm-PID.N", the N-th of its process */
 	struct stats_area stats; /* struct vm_stats */
 };
 
