@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * PID 1 of `locum bench peers`: runs each workload once, prints
+ * PID 1 of the benchmarks.  With WORK=invlpg in the kernel's parameters it is
+ * /flush instead.  Else it runs each workload of `locum bench peers` once, prints
  * "RESULT NAME NANOSECONDS-PER-OPERATION", and switches the machine off.
  */
 #include <fcntl.h>
@@ -130,6 +131,11 @@ int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "true"))
 		return 0;
+	const char *wanted = getenv("WORK");
+	char flush[] = "/flush", *flush_argv[] = { flush, NULL };
+
+	if (wanted && !strcmp(wanted, "invlpg"))
+		execv(flush, flush_argv);
 	mkdir("/proc", 0755);
 	mount("proc", "/proc", "proc", 0, NULL);
 	printf("\nBENCH-START\n");

@@ -7,8 +7,8 @@ $(B)/guest/%: guest/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -D_GNU_SOURCE -Wall -Wextra -Werror -static -o $@ $<
 
-$(B)/guest/bench.initrd: $(B)/guest/bench $(B)/tools/mkinitrd
-	$(Q)$(B)/tools/mkinitrd $@.tmp init=$<:755 proc/ && mv $@.tmp $@
+$(B)/guest/bench.initrd: $(B)/guest/bench $(B)/guest/flush $(B)/tools/mkinitrd
+	$(Q)$(B)/tools/mkinitrd $@.tmp init=$<:755 flush=$(B)/guest/flush:755 proc/ && mv $@.tmp $@
 
 bench.initrd: $(B)/guest/bench.initrd
 	$(Q)cp -f $< $@
