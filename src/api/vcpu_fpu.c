@@ -41,9 +41,7 @@ long vcpu_set_fpu(struct vcpu *v, void *data, u64 arg)
 	f->fop = k->last_opcode;
 	f->fip = k->last_ip;
 	f->fdp = k->last_dp;
-	/* The kernel leaves MXCSR to KVM_SET_XSAVE, but clients that have no
-	 * XSAVE expect it to be taken. */
-	f->mxcsr = k->mxcsr & fp_mxcsr_mask(&v->cpu);
+	/* MXCSR is left alone, as the kernel does: KVM_SET_XSAVE has it. */
 	fp_normalise(&v->cpu);
 	return 0;
 }
@@ -72,14 +70,6 @@ long vcpu_get_xcrs(struct vcpu *v, void *data, u64 arg)
 	return 0;
 }
 
-/* The rule of XSETBV: x87 always, AVX needs SSE, nothing that CPUID has not. */
-static bool xcr0_ok(const struct cpu *c, u64 v)
-{
-	if (!(v & XFEATURE_X87) || ((v & XFEATURE_AVX) && !(v & XFEATURE_SSE)))
-		return false;
-	return !(v & ~(c->cpuid->xcr0 | XFEATURE_X87));
-}
-
 long vcpu_set_xcrs(struct vcpu *v, void *data, u64 arg)
 {
 	const struct kvm_xcrs *x = data;
@@ -90,7 +80,7 @@ long vcpu_set_xcrs(struct vcpu *v, void *data, u64 arg)
 	for (u32 i = 0; i < x->nr_xcrs; i++) {
 		if (x->xcrs[i].xcr)
 			continue; /* XCR0 alone is a register of ours */
-		if (!xcr0_ok(&v->cpu, x->xcrs[i].value))
+		if (!cpuid_xcr0_ok(v->cpu.cpuid, x->xcrs[i].value))
 			return -EINVAL;
 		v->cpu.xcr0 = x->xcrs[i].value;
 		break;

@@ -110,25 +110,18 @@ int cpuid_set(struct cpu *c, const struct kvm_cpuid_entry2 *entry, unsigned n)
 		t->word[w] = e ? reg_of(e, words[w].reg) : 0;
 	}
 	e = find(t, 0xd, 0);
-	t->xcr0 = e && cpuid_has(t, CPUID_XSAVE) ? e->eax : 0;
+	t->xcr0 = e && cpuid_has(t, CPUID_XSAVE) ? e->eax & (u32)fp_supported_xcr0() : 0;
 	c->vendor = vendor_of(t);
 	c->mmu.maxphyaddr = address_bits(t);
 	c->mmu.gbpages = cpuid_has(t, CPUID_GBPAGES);
 	return 0;
 }
 
-/* Size in bytes of an XSAVE area in standard format for components @xcr0. */
-static u32 xsave_size(const struct cpuid_table *t, u64 xcr0)
+bool cpuid_xcr0_ok(const struct cpuid_table *t, u64 v)
 {
-	u32 size = FP_LEGACY_SIZE + FP_HEADER_SIZE;
-
-	for (u32 i = 2; i < 63; i++) {
-		const struct kvm_cpuid_entry2 *e = xcr0 >> i & 1 ? find(t, 0xd, i) : NULL;
-
-		if (e && e->ebx + e->eax > size)
-			size = e->ebx + e->eax;
-	}
-	return size;
+	if (!(v & XFEATURE_X87) || ((v & XFEATURE_AVX) && !(v & XFEATURE_SSE)))
+		return false;
+	return !(v & ~(t->xcr0 | XFEATURE_X87));
 }
 
 static void set_bit(u32 *reg, unsigned bit, bool on)
@@ -147,9 +140,9 @@ void cpuid_dynamic(const struct cpu *c, struct kvm_cpuid_entry2 *e)
 		break;
 	case 0xd:
 		if (e->index == 0)
-			e->ebx = xsave_size(c->cpuid, c->xcr0);
+			e->ebx = fp_xsave_size(c->xcr0);
 		else if (e->index == 1 && (e->eax & (BIT(1) | BIT(3))))
-			e->ebx = xsave_size(c->cpuid, c->xcr0);
+			e->ebx = fp_xsave_size(c->xcr0 | c->msr.xss);
 		break;
 	}
 }

@@ -41,6 +41,10 @@ unsigned cpuid_entries(const struct cpuid_table *t, const struct kvm_cpuid_entry
  */
 int cpuid_set(struct cpu *c, const struct kvm_cpuid_entry2 *entry, unsigned n) must_check;
 
+/** cpuid_xcr0_ok() - may XCR0 be @v?  x87 always, AVX needs SSE, nothing that
+ * leaf 0xD of @t does not have (XSETBV, KVM_SET_XCRS) */
+bool cpuid_xcr0_ok(const struct cpuid_table *t, u64 v);
+
 /** cpuid_dynamic() - fill in what depends on state in a copy of the table:
  * OSXSAVE, APIC, XSAVE area sizes (KVM_GET_CPUID2) */
 void cpuid_dynamic(const struct cpu *c, struct kvm_cpuid_entry2 *e);

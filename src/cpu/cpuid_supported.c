@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/cpuid.h"
+#include "cpu/fp.h"
 #include "cpu/hostcpu.h"
 
 #define F(name) BIT(CPUID_##name % 32)
@@ -32,6 +33,7 @@
 struct out {
 	struct kvm_cpuid_entry2 *e;
 	unsigned n, max;
+	u32 ecx_1; /* of leaf 1, once it is put */
 	bool amd;
 };
 
@@ -85,6 +87,7 @@ static void leaf_1(struct out *o, bool host_amd)
 	r[1] = (r[1] & 0xff00) | 1u << 16; /* CLFLUSH size; one processor; id 0 */
 	r[2] = ANY_1_ECX | (h->xsave ? F(XSAVE) : 0) | (h->rdrand ? F(RDRAND) : 0);
 	r[3] = ANY_1_EDX;
+	o->ecx_1 = r[2];
 	put(o, 1, 0, false, r);
 }
 
@@ -103,15 +106,25 @@ static void leaf_7(struct out *o)
 	put(o, 7, 0, true, r);
 }
 
-/* Components x87 and SSE: the legacy area and the header. */
+/* XSAVE: the host's standard layout.  Component 2 goes with the AVX bit. */
 static void leaf_d(struct out *o)
 {
-	u32 r[4] = { 3, 576, 576, 0 };
+	const struct hostcpu *h = hostcpu();
+	u32 xcr0 = (u32)fp_supported_xcr0(), size, one, r[4];
 
-	if (!hostcpu()->xsave)
+	if (!h->xsave)
 		return;
-	put(o, 0xd, 0, true, r);
-	put(o, 0xd, 1, true, (u32[4]){ hostcpu()->xsaveopt ? F(XSAVEOPT) : 0, 0, 0, 0 });
+	if (!(o->ecx_1 & F(AVX)))
+		xcr0 &= ~(u32)XFEATURE_AVX;
+	size = fp_xsave_size(xcr0);
+	put(o, 0xd, 0, true, (u32[4]){ xcr0, size, size, 0 });
+	one = (h->xsaveopt ? F(XSAVEOPT) : 0) | (h->xsavec ? F(XSAVEC) : 0) |
+	      (h->xgetbv1 ? F(XGETBV1) : 0) | (h->xsaves ? F(XSAVES) : 0);
+	put(o, 0xd, 1, true, (u32[4]){ one, h->xsavec || h->xsaves ? size : 0, 0, 0 });
+	if (!(xcr0 & XFEATURE_AVX))
+		return;
+	host(0xd, 2, r);
+	put(o, 0xd, 2, true, r);
 }
 
 static void kvm_leaves(struct out *o, u32 pv)
@@ -128,7 +141,7 @@ static void leaf_81(struct out *o)
 	r[0] = o->amd ? h[0] : 0;
 	r[1] = 0;
 	r[2] = ANY_81_ECX | (o->amd ? BIT(4) /* CR8 by LOCK MOV CR0 */ : 0);
-	r[3] = ANY_81_EDX | (o->amd ? ANY_1_EDX & AMD_ALIASES : 0);
+	r[3] = ANY_81_EDX | (o->amd ? (ANY_1_EDX & AMD_ALIASES) | F(FFXSR) : 0);
 	put(o, 0x80000001, 0, false, r);
 }
 

@@ -40,6 +40,8 @@ u64 efer_allowed(const struct cpu *c)
 		bits |= EFER_LME | EFER_LMA;
 	if (cpuid_has(c->cpuid, CPUID_NX))
 		bits |= EFER_NXE;
+	if (cpuid_has(c->cpuid, CPUID_FFXSR))
+		bits |= EFER_FFXSR;
 	return bits;
 }
 

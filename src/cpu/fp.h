@@ -37,15 +37,19 @@ BUILD_BUG_ON(offsetof(struct fp_image, st) != 32);
 BUILD_BUG_ON(offsetof(struct fp_image, xmm) != 160);
 BUILD_BUG_ON(offsetof(struct fp_image, fcs) != 508);
 BUILD_BUG_ON(offsetof(struct fp_image, xstate_bv) != 512);
-BUILD_BUG_ON(offsetof(struct fp_image, ymmh) != 576);
 BUILD_BUG_ON(sizeof(struct fp_image) > FPU_AREA_SIZE);
 
 #define FP_LEGACY_SIZE 512
 #define FP_HEADER_SIZE 64
+#define FP_AVX_OFFSET  576 /* the host's, as every processor has it */
+#define FP_AVX_SIZE    256
+#define FP_AVX_END     (FP_AVX_OFFSET + FP_AVX_SIZE)
 
 #define XFEATURE_X87 BIT64(0)
 #define XFEATURE_SSE BIT64(1)
 #define XFEATURE_AVX BIT64(2)
+
+BUILD_BUG_ON(offsetof(struct fp_image, ymmh) != FP_AVX_OFFSET);
 
 #define FSW_ES	 BIT(7)
 #define FSW_TOP	 0x3800u
@@ -88,15 +92,18 @@ void fp_get_xsave(struct cpu *c, void *out);
 /**
  * fp_set_xsave() - replace the state by a standard XSAVE image (KVM_SET_XSAVE)
  * @in: fp_xsave_size() bytes; components absent from XSTATE_BV are initialised
+ * Without any component MXCSR becomes initial too.
  * Return: 0, or -EINVAL (nothing changed) for a component that this machine
- * does not have, a compacted image, or reserved MXCSR bits.
+ * does not have, a compacted image, reserved bits in the header or in MXCSR.
  */
 int fp_set_xsave(struct cpu *c, const void *in) must_check;
 
-/** fp_xsave_size() - bytes of a standard image with the components of @xcr0 */
+/** fp_xsave_size() - bytes of an image with the components of @xcr0, standard or
+ * compacted */
 unsigned fp_xsave_size(u64 xcr0);
 
-/** fp_supported_xcr0() - the components that this machine can offer */
+/** fp_supported_xcr0() - the components that this machine can offer: x87 and SSE;
+ * AVX where the host has it */
 u64 fp_supported_xcr0(void);
 
 /** fp_normalise() - bring FCW, FSW, MXCSR of an image that a client wrote into

@@ -6,6 +6,7 @@
 #include "cpu/fp.h"
 #include "cpu/fp_image.h"
 #include "cpu/fp_stub.h"
+#include "cpu/hostcpu.h"
 
 #define FCW_INIT	   0x037f
 #define FCW_KEPT	   0x1f3f /* writable bits; bit 6 is always one */
@@ -112,6 +113,11 @@ void fp_image_init_sse(struct fp_image *f)
 	memset(f->xmm, 0, sizeof(f->xmm));
 }
 
+void fp_image_init_avx(struct fp_image *f)
+{
+	memset(f->ymmh, 0, sizeof(f->ymmh));
+}
+
 static bool all_zero(const void *p, size_t n)
 {
 	const u8 *b = p;
@@ -128,7 +134,14 @@ u64 fp_image_in_use(const struct fp_image *f)
 		bv |= XFEATURE_X87;
 	if (!all_zero(f->xmm, sizeof(f->xmm)))
 		bv |= XFEATURE_SSE;
+	if (!all_zero(f->ymmh, sizeof(f->ymmh)))
+		bv |= XFEATURE_AVX;
 	return bv;
+}
+
+u64 fp_in_use_compact(const struct fp_image *f)
+{
+	return fp_image_in_use(f) | (f->mxcsr != MXCSR_INIT ? XFEATURE_SSE : 0);
 }
 
 void fp_reset(struct cpu *c)
@@ -153,12 +166,12 @@ void fp_normalise(struct cpu *c)
 
 u64 fp_supported_xcr0(void)
 {
-	return XFEATURE_X87 | XFEATURE_SSE;
+	return XFEATURE_X87 | XFEATURE_SSE | (hostcpu()->avx ? XFEATURE_AVX : 0);
 }
 
 unsigned fp_xsave_size(u64 xcr0)
 {
-	return xcr0 & XFEATURE_AVX ? 832 : FP_LEGACY_SIZE + FP_HEADER_SIZE;
+	return xcr0 & XFEATURE_AVX ? FP_AVX_END : FP_LEGACY_SIZE + FP_HEADER_SIZE;
 }
 
 void fp_get_xsave(struct cpu *c, void *out)
@@ -166,12 +179,24 @@ void fp_get_xsave(struct cpu *c, void *out)
 	struct fp_image *f = cpu_fp(c), o; /* @out may be unaligned */
 
 	f->mxcsr_mask = fp_mxcsr_mask(c);
-	memcpy(&o, f, FP_LEGACY_SIZE);
+	o = *f;
 	memset((u8 *)&o + FP_LEGACY_SIZE, 0, FP_HEADER_SIZE);
 	o.fcs = o.fds = 0;
-	/* All components, as KVM does: what is in its initial state too. */
+	/* Every component is there, those in their initial state too. */
 	o.xstate_bv = fp_supported_xcr0();
-	memcpy(out, &o, FP_LEGACY_SIZE + FP_HEADER_SIZE);
+	memcpy(out, &o, fp_xsave_size(o.xstate_bv));
+}
+
+/* The header and MXCSR, as KVM judges them: MXCSR only where a component is
+ * loaded. */
+static bool image_ok(const struct cpu *c, const struct fp_image *s)
+{
+	if (s->xcomp_bv || (s->xstate_bv & ~fp_supported_xcr0()))
+		return false;
+	for (unsigned n = 0; n < ARRAY_SIZE(s->reserved2); n++)
+		if (s->reserved2[n])
+			return false;
+	return !s->xstate_bv || !(s->mxcsr & ~fp_mxcsr_mask(c));
 }
 
 int fp_set_xsave(struct cpu *c, const void *in)
@@ -180,22 +205,24 @@ int fp_set_xsave(struct cpu *c, const void *in)
 	const struct fp_image *s = &copy;
 	struct fp_image *f = cpu_fp(c);
 
-	memcpy(&copy, in, FP_LEGACY_SIZE + FP_HEADER_SIZE);
-	if (s->xcomp_bv || (s->xstate_bv & ~fp_supported_xcr0()))
+	memcpy(&copy, in, fp_xsave_size(fp_supported_xcr0()));
+	if (!image_ok(c, s))
 		return -EINVAL;
-	if (s->mxcsr & ~fp_mxcsr_mask(c))
-		return -EINVAL;
-	if (s->xstate_bv & XFEATURE_X87)
+	if (s->xstate_bv & XFEATURE_X87) {
 		memcpy(f, s, offsetof(struct fp_image, mxcsr));
-	else
-		fp_image_init_x87(f);
-	if (s->xstate_bv & XFEATURE_X87)
 		memcpy(f->st, s->st, sizeof(f->st));
+	} else {
+		fp_image_init_x87(f);
+	}
 	if (s->xstate_bv & XFEATURE_SSE)
 		memcpy(f->xmm, s->xmm, sizeof(f->xmm));
 	else
 		fp_image_init_sse(f);
-	f->mxcsr = s->mxcsr;
+	if (s->xstate_bv & XFEATURE_AVX)
+		memcpy(f->ymmh, s->ymmh, sizeof(f->ymmh));
+	else
+		fp_image_init_avx(f);
+	f->mxcsr = s->xstate_bv ? s->mxcsr : MXCSR_INIT;
 	fp_normalise(c);
 	return 0;
 }

@@ -7,6 +7,7 @@ op_fn fp_select(const struct insn *i)
 	static op_fn (*const families[])(const struct insn *) = {
 		move_select,
 		state_select,
+		xsave_select,
 		x87_select,
 		vec_select,
 	};

@@ -10,6 +10,7 @@ op_fn vec_select(const struct insn *i); /* MMX and SSE with a stub (fp_vec.c) */
 op_fn move_select(
 	const struct insn *i);		/* plain moves, masked moves, hints (fp_move.c) */
 op_fn x87_select(const struct insn *i); /* D8..DF, FWAIT (fp_x87.c, fp_env.c) */
-op_fn state_select(const struct insn *i); /* FXSAVE, XSAVE, MXCSR, XCR0 (fp_state.c) */
+op_fn state_select(const struct insn *i); /* FXSAVE, MXCSR, XCR0 (fp_state.c) */
+op_fn xsave_select(const struct insn *i); /* XSAVE and its kin (fp_xsave.c) */
 
 #endif

@@ -82,6 +82,7 @@ static void read_leaf1(void)
 
 		host.xsaveopt = x.a & 1;
 		host.xsavec = x.a & 2;
+		host.xgetbv1 = x.a & 4;
 		host.xsaves = x.a & 8;
 	}
 }

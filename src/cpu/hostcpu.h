@@ -13,7 +13,7 @@
 #define HOST_FEATURES(X)                                                       \
 	X(popcnt) X(movbe) X(lzcnt) X(bmi1) X(bmi2) X(adx) X(sse42) X(cx16)    \
 	X(rdrand) X(rdseed) X(rdtscp) X(rdpid) X(fsgsbase) X(avx) X(avx2)      \
-	X(fma) X(f16c) X(xsave) X(xsaveopt) X(xsavec) X(xsaves) X(xsaveerptr)  \
+	X(fma) X(f16c) X(xsave) X(xsaveopt) X(xsavec) X(xgetbv1) X(xsaves) X(xsaveerptr)  \
 	X(ssse3) X(sse41) X(aes) X(pclmul) X(sha) X(gfni) X(fsrm)
 
 /** struct hostcpu - one bool a feature, by the names above */

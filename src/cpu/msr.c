@@ -168,6 +168,11 @@ static enum cpu_msr read_special(struct cpu *c, u32 index, u64 *v, bool host)
 		*v = c->msr.arch_capabilities;
 		return CPU_MSR_OK;
 	case MSR_MISC_FEATURES: *v = c->msr.misc_features; return CPU_MSR_OK;
+	case MSR_XSS:
+		if (guest_lacks(c, host, CPUID_XSAVES))
+			return CPU_MSR_UNKNOWN;
+		*v = c->msr.xss;
+		return CPU_MSR_OK;
 	case MSR_MCG_CAP: *v = c->msr.mcg_cap; return CPU_MSR_OK;
 	case MSR_MCG_CTL:
 		*v = c->msr.mcg_ctl;
@@ -263,6 +268,13 @@ static enum cpu_msr write_special(struct cpu *c, u32 index, u64 v, bool host)
 			return CPU_MSR_INVALID;
 		c->msr.misc_features = v;
 		return CPU_MSR_OK;
+	case MSR_XSS: /* no supervisor component exists: 0 alone */
+		if (guest_lacks(c, host, CPUID_XSAVES))
+			return CPU_MSR_UNKNOWN;
+		if (v)
+			return CPU_MSR_INVALID;
+		c->msr.xss = v;
+		return CPU_MSR_OK;
 	case MSR_MCG_CAP: return CPU_MSR_INVALID;
 	case MSR_MCG_CTL:
 		if (!host && !(c->msr.mcg_cap & BIT(8)))
@@ -329,6 +341,8 @@ unsigned cpu_msr_list(u32 *out, unsigned max)
 			add(out, &n, max, constants[i].number);
 	for (unsigned i = 0; i < ARRAY_SIZE(special); i++)
 		add(out, &n, max, special[i]);
+	if (hostcpu()->xsaves)
+		add(out, &n, max, MSR_XSS);
 	return n;
 }
 

@@ -13,6 +13,7 @@
 #define MSR_KERNEL_GS_BASE 0xc0000102u
 #define MSR_TSC_AUX	   0xc0000103u
 #define MSR_SPEC_CTRL	   0x48u
+#define MSR_XSS		   0xda0u
 #define MSR_PRED_CMD	   0x49u
 #define MSR_DEBUGCTL	   0x1d9u
 #define DEBUGCTL_LBR	   1ull

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "cpu/fp.h"
+#include "cpu/fp_image.h"
 #include "unit/cpu/machine.h"
 
 static struct machine m;
@@ -80,6 +80,8 @@ static const struct {
 	{ "XSAVE", K_XSAVE, 3, { 0x0f, 0xae, 0x27 } },
 	{ "XRSTOR", K_XSAVE, 3, { 0x0f, 0xae, 0x2f } },
 	{ "XSAVEOPT", K_XSAVE, 3, { 0x0f, 0xae, 0x37 } },
+	{ "XSAVEC", K_XSAVE, 3, { 0x0f, 0xc7, 0x27 } },
+	{ "XSAVES", K_XSAVE, 3, { 0x0f, 0xc7, 0x2f } },
 	{ "MOVNTI", K_FREE, 3, { 0x0f, 0xc3, 0x07 } },
 	{ "SFENCE", K_FREE, 3, { 0x0f, 0xae, 0xf8 } },
 	{ "PREFETCHT0", K_FREE, 3, { 0x0f, 0x18, 0x0f } },
@@ -285,7 +287,7 @@ static void test_client_xsave(void **state)
 	assert_int_equal(f->xmm[3][0], 7);
 	assert_int_equal(f->fip, 0x1234);
 	assert_int_equal(f->fcs, 0);
-	assert_int_equal(f->xstate_bv, 3);
+	assert_int_equal(f->xstate_bv, fp_supported_xcr0());
 	assert_int_equal(f->mxcsr, MXCSR_INIT);
 
 	f->mxcsr = 0x80000000;
@@ -296,9 +298,12 @@ static void test_client_xsave(void **state)
 	f->xstate_bv = 3;
 	f->xcomp_bv = 1ull << 63;
 	assert_int_equal(fp_set_xsave(c, image), -EINVAL);
+	f->xcomp_bv = 0;
+	f->reserved2[5] = 1;
+	assert_int_equal(fp_set_xsave(c, image), -EINVAL);
+	f->reserved2[5] = 0;
 	assert_int_equal(cpu_fp(c)->xmm[3][0], 7);
 
-	f->xcomp_bv = 0;
 	f->xstate_bv = XFEATURE_SSE; /* x87: initial */
 	f->xmm[3][0] = 9;
 	f->fcw = 0;
@@ -315,6 +320,39 @@ static void test_client_xsave(void **state)
 	assert_int_equal(fp_set_xsave(c, image), 0);
 	assert_int_equal(cpu_fp(c)->fcw, 0x1f7e);
 	assert_int_equal(cpu_fp(c)->fsw, 0x8081); /* the summary bits follow */
+
+	/* Nothing in it: all initial, whatever stands where MXCSR would be. */
+	f->xstate_bv = 0;
+	f->mxcsr = 0xffffffff;
+	assert_int_equal(fp_set_xsave(c, image), 0);
+	assert_int_equal(cpu_fp(c)->mxcsr, MXCSR_INIT);
+	assert_int_equal(fp_image_in_use(cpu_fp(c)), 0);
+}
+
+static void test_client_avx(void **state)
+{
+	static u8 image[4096] __attribute__((aligned(64)));
+	struct fp_image *f = (struct fp_image *)image;
+	struct cpu *c = reset(0, 0);
+
+	(void)state;
+	memset(cpu_fp(c)->ymmh, 0x5a, sizeof(cpu_fp(c)->ymmh));
+	memset(image, 0xee, sizeof(image));
+	fp_get_xsave(c, image);
+	assert_int_equal(image[fp_xsave_size(fp_supported_xcr0())], 0xee);
+	if (!(fp_supported_xcr0() & XFEATURE_AVX)) {
+		f->xstate_bv = 7;
+		assert_int_equal(fp_set_xsave(c, image), -EINVAL);
+		return;
+	}
+	assert_int_equal(image[576], 0x5a);
+	assert_int_equal(image[831], 0x5a);
+	image[831] = 0x11;
+	assert_int_equal(fp_set_xsave(c, image), 0);
+	assert_int_equal(cpu_fp(c)->ymmh[15][15], 0x11);
+	f->xstate_bv = 3;
+	assert_int_equal(fp_set_xsave(c, image), 0);
+	assert_int_equal(cpu_fp(c)->ymmh[15][15], 0);
 }
 
 /* The host's own x87 and SSE state survives guest instructions. */
@@ -366,6 +404,7 @@ int main(void)
 		cmocka_unit_test(test_fxsave_without_xmm),
 		cmocka_unit_test(test_xsave_in_use),
 		cmocka_unit_test(test_client_xsave),
+		cmocka_unit_test(test_client_avx),
 		cmocka_unit_test(test_host_state),
 	};
 

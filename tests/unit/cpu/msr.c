@@ -94,7 +94,7 @@ static const struct want wants[] = {
  * state or on the value as a whole. */
 static bool elsewhere(u32 index)
 {
-	return index == 0x8b || index == 0x10a || index == MSR_EFER || index == MSR_PRED_CMD ||
+	return index == 0x8b || index == 0x10a || index == MSR_XSS || index == MSR_EFER || index == MSR_PRED_CMD ||
 	       (index >= 0x200 && index <= 0x26f) || (index >= 0x400 && index < 0x400 + 40);
 }
 
@@ -254,6 +254,21 @@ static void bound_to_cpuid(void **state)
 	u64 value;
 
 	(void)state;
+	/* XSS: with XSAVES, and no bit of it. */
+	again();
+	offer_without(0xd, 0, 0); /* all */
+	if (hostcpu()->xsaves) {
+		assert_int_equal(cpu_msr_read(c, MSR_XSS, &value, false), CPU_MSR_OK);
+		assert_int_equal(cpu_msr_write(c, MSR_XSS, 0, false), CPU_MSR_OK);
+		for (unsigned bit = 0; bit < 64; bit++)
+			for (int host = 0; host < 2; host++)
+				assert_int_equal(cpu_msr_write(c, MSR_XSS, BIT64(bit), host),
+						 CPU_MSR_INVALID);
+	}
+	c->cpuid->word[CW_D1_EAX] = 0;
+	assert_int_equal(cpu_msr_read(c, MSR_XSS, &value, false), CPU_MSR_UNKNOWN);
+	assert_int_equal(cpu_msr_write(c, MSR_XSS, 0, false), CPU_MSR_UNKNOWN);
+	assert_int_equal(cpu_msr_write(c, MSR_XSS, 0, true), CPU_MSR_OK);
 	/* TSC_AUX: RDTSCP or RDPID. */
 	again();
 	offer_without(0x80000001, 3, BIT(27));
