@@ -46,18 +46,33 @@ static long file_ioctl(const struct api_file *f, u32 request, u64 arg)
 	return dispatch_system(request, arg);
 }
 
-/* Die here if somebody cancelled us meanwhile and asynchronous cancellation is
- * on.  (By pthread_testcancel(): re-enabling does it, too, but in some versions
- * of libc without the result PTHREAD_CANCELED.) */
-static void restore_cancel(int state)
-{
-	int type;
+/*
+ * A thread that is cancelled in here would take our locks with it, so libc may
+ * only note the request.  The kernel finishes the call, too, before the thread
+ * dies.
+ *
+ * Both the type and the state: when pthread_cancel() finds a thread that can
+ * be cancelled at once, it sends a signal, and glibc's handler for it asks for
+ * the type alone.  A signal that was sent before the state was disabled and
+ * arrives after it would still kill.
+ */
+struct cancellation {
+	int type, state;
+};
 
-	if (state != PTHREAD_CANCEL_ENABLE)
-		return;
-	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-	if (type != PTHREAD_CANCEL_ASYNCHRONOUS)
+static void defer_cancellation(struct cancellation *c)
+{
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &c->type);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &c->state);
+}
+
+/* Die here if somebody cancelled us meanwhile and asynchronous cancellation is
+ * on.  (By pthread_testcancel(): setting the type does it, too, but in some
+ * versions of libc without the result PTHREAD_CANCELED.) */
+static void restore_cancellation(const struct cancellation *c)
+{
+	pthread_setcancelstate(c->state, NULL);
+	if (c->type != PTHREAD_CANCEL_ASYNCHRONOUS)
 		return;
 	pthread_testcancel();
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
@@ -65,18 +80,19 @@ static void restore_cancel(int state)
 
 long locum_ioctl(int fd, unsigned long request, unsigned long arg)
 {
-	struct api_file *f = api_fd_get(fd);
-	int cancel;
-	long r;
+	struct cancellation cancel;
+	struct api_file *f;
+	long r = -ENOTTY;
 
-	if (!f)
-		return -ENOTTY;
-	/* A thread that is cancelled in here would take our locks with it.  The
-	 * kernel finishes the call, too, before the thread dies. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	r = file_ioctl(f, (u32)request, arg);
-	api_fd_put(f);
-	restore_cancel(cancel);
+	defer_cancellation(&cancel);
+	f = api_fd_get(fd);
+	if (f) {
+		r = file_ioctl(f, (u32)request, arg);
+		api_fd_put(f);
+	}
+	/* Handlers of the client: they may leave by longjmp or pthread_exit. */
+	api_run_deferred();
+	restore_cancellation(&cancel);
 	return r;
 }
 

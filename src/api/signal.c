@@ -174,11 +174,14 @@ void api_run_unmask(struct vcpu *v)
 
 void api_run_leave(void)
 {
-	void (*hook)(void);
-
 	atomic_store_explicit(&current, NULL, memory_order_seq_cst);
 	runner_remove();
-	hook = atomic_load_explicit(&leave_hook, memory_order_relaxed);
+}
+
+void api_run_deferred(void)
+{
+	void (*hook)(void) = atomic_load_explicit(&leave_hook, memory_order_relaxed);
+
 	if (hook)
 		hook();
 }

@@ -24,11 +24,11 @@ struct vcpu;
 bool api_signal_note(void);
 
 /**
- * api_signal_set_hook() - call @hook at the end of every KVM_RUN
+ * api_signal_set_hook() - call @hook at the end of every ioctl
  *
- * It runs on the vCPU's thread, with the vCPU out of guest mode, none of our
- * locks held, api_signal_note() answering false again, and before KVM_RUN
- * returns.  Set once.
+ * It runs on the ioctl's thread, with the vCPU out of guest mode, no lock or
+ * reference of ours held (it may not return), api_signal_note() answering false
+ * again, and before the call returns.  Set once.
  */
 void api_signal_set_hook(void (*hook)(void));
 
@@ -36,8 +36,10 @@ void api_signal_set_hook(void (*hook)(void));
 void api_run_enter(struct vcpu *v);
 /** api_run_unmask() - the client's signal mask is in force again; mutex held */
 void api_run_unmask(struct vcpu *v);
-/** api_run_leave() - KVM_RUN is over; runs the hook; no lock held */
+/** api_run_leave() - KVM_RUN is over; no lock held */
 void api_run_leave(void);
+/** api_run_deferred() - run the hook of api_signal_set_hook() */
+void api_run_deferred(void);
 
 /** api_kick_tid() - as api_signal_note(), for the thread @tid of this process;
  * async-signal-safe */

@@ -108,7 +108,7 @@ static void run_client(int sig, siginfo_t *info, void *uc)
 		act.sa_handler(sig);
 }
 
-/* Called by KVM_RUN when the vCPU is out of guest mode and no lock is held. */
+/* Called at the end of an ioctl: out of guest mode, no lock or reference held. */
 static void requeue(void)
 {
 	struct deferred copy[DEFER_MAX];
