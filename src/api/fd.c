@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "api/objects.h"
 #include "api/signal.h"
@@ -24,22 +25,27 @@ static _Atomic int max_fd = -1;
 
 /* --- generations --------------------------------------------------------- */
 
-/* A page that a fork leaves zero in the child; it holds the generation. */
-static _Atomic(_Atomic u32 *) wiped;
+/* A page that a fork leaves zero in the child.  vfork(2) shares it. */
+struct identity {
+	_Atomic u32 generation;
+	_Atomic int pid;
+};
+static struct identity *_Atomic wiped;
 static _Atomic u32 last_generation;
 
-static _Atomic u32 *wiped_page(void)
+static struct identity *wiped_page(void)
 {
-	_Atomic u32 *p = atomic_load(&wiped), *none = NULL;
+	struct identity *p = atomic_load(&wiped), *none = NULL;
 
 	if (p)
 		return p;
 	p = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return NULL;
-	madvise((void *)p, PAGE_SIZE, MADV_WIPEONFORK);
+	madvise(p, PAGE_SIZE, MADV_WIPEONFORK);
+	atomic_store(&p->pid, getpid());
 	if (!atomic_compare_exchange_strong(&wiped, &none, p)) {
-		munmap((void *)p, PAGE_SIZE);
+		munmap(p, PAGE_SIZE);
 		p = none;
 	}
 	return p;
@@ -47,30 +53,36 @@ static _Atomic u32 *wiped_page(void)
 
 u32 api_generation(void)
 {
-	_Atomic u32 *p = wiped_page();
+	struct identity *p = wiped_page();
 	u32 g, zero = 0;
 
 	if (!p)
 		return 1;
-	g = atomic_load_explicit(p, memory_order_relaxed);
+	g = atomic_load_explicit(&p->generation, memory_order_relaxed);
 	if (likely(g))
 		return g;
 	g = atomic_fetch_add(&last_generation, 1) + 1;
-	return atomic_compare_exchange_strong(p, &zero, g) ? g : zero;
+	return atomic_compare_exchange_strong(&p->generation, &zero, g) ? g : zero;
 }
 
-bool api_forked(void)
+bool api_borrows_memory(void)
 {
-	_Atomic u32 *p = atomic_load(&wiped);
+	struct identity *p = atomic_load(&wiped);
+	int self = getpid(), none = 0;
 
-	/* Generation 1 is the first that exists. */
-	return p && (!atomic_load(p) || atomic_load(p) > 1);
+	if (!p)
+		return false;
+	return !atomic_compare_exchange_strong(&p->pid, &none, self) && none != self;
 }
 
 /* A forked child inherits the lock, perhaps held by a thread that it has not. */
 static void child_after_fork(void)
 {
+	struct identity *p = atomic_load(&wiped);
+
 	pthread_mutex_init(&table_lock, NULL);
+	if (p)
+		atomic_store(&p->pid, getpid());
 	api_signal_forked();
 }
 

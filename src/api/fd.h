@@ -62,8 +62,8 @@ int api_fd_max(void);
  * where objects made before the fork are dead (-EIO) */
 u32 api_generation(void);
 
-/** api_forked() - this process is a forked child (with memory of its own: not
- * vfork(2)) of the one that made some file in the table */
-bool api_forked(void);
+/** api_borrows_memory() - the calling process runs in the memory of another, as
+ * after vfork(2): what it closes or duplicates is not the table's */
+bool api_borrows_memory(void);
 
 #endif

@@ -97,7 +97,7 @@ int __openat64_2(int dir, const char *path, int flags)
 
 static bool ours(int fd)
 {
-	return locum_owns(fd) && shim_same_process();
+	return locum_owns(fd) && !api_borrows_memory();
 }
 
 SHIM_EXPORT int close(int fd)
@@ -110,7 +110,7 @@ static void forget_range(unsigned first, unsigned last)
 {
 	int max = api_fd_max();
 
-	if (!shim_same_process())
+	if (api_borrows_memory())
 		return;
 	for (unsigned fd = first; fd <= last && (int)fd <= max; fd++)
 		if (locum_owns((int)fd))

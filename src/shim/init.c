@@ -5,13 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static pid_t owner; /* the process that the library was loaded into */
-
-__attribute__((constructor)) static void shim_init(void)
-{
-	owner = getpid();
-}
-
 void *shim_real(void **slot, const char *name)
 {
 	void *p = __atomic_load_n(slot, __ATOMIC_RELAXED);
@@ -26,11 +19,6 @@ void *shim_real(void **slot, const char *name)
 bool shim_is_kvm_path(const char *path)
 {
 	return path && path[0] == '/' && !strcmp(path, "/dev/kvm");
-}
-
-bool shim_same_process(void)
-{
-	return getpid() == owner;
 }
 
 int shim_ret(long r)

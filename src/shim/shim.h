@@ -37,12 +37,6 @@ void *shim_real(void **slot, const char *name);
 /** shim_is_kvm_path() - @path (may be NULL) names the KVM device */
 bool shim_is_kvm_path(const char *path);
 
-/**
- * shim_same_process() - false in a child that shares our memory (vfork(2)) or
- * was forked: descriptors that it closes or duplicates are not the table's
- */
-bool shim_same_process(void);
-
 /** shim_signals_init() - take SIGSEGV and SIGBUS for recovery of guest
  * accesses, before the first VM exists; idempotent */
 void shim_signals_init(void);
