@@ -1,30 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "shim/shim.h"
-
+/* What happens when the library is loaded, before the program starts. */
 #include <errno.h>
-#include <string.h>
+#include <stdio.h>
 #include <unistd.h>
 
-void *shim_real(void **slot, const char *name)
-{
-	void *p = __atomic_load_n(slot, __ATOMIC_RELAXED);
+#include "shim/hosttest.h"
 
-	if (!p) {
-		p = dlsym(RTLD_NEXT, name);
-		__atomic_store_n(slot, p, __ATOMIC_RELAXED);
-	}
-	return p;
-}
-
-bool shim_is_kvm_path(const char *path)
+__attribute__((constructor)) static void shim_init(void)
 {
-	return path && path[0] == '/' && !strcmp(path, "/dev/kvm");
-}
+	const char *error = hosttest_pass();
 
-int shim_ret(long r)
-{
-	if (r >= 0)
-		return (int)r;
-	errno = (int)-r;
-	return -1;
+	if (!error)
+		return;
+	fprintf(stderr, "locum: %s: %s\n", program_invocation_name, error);
+	_exit(2);
 }
