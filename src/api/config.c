@@ -136,7 +136,7 @@ static bool set_hide(struct vm_config *c, struct word v)
 	return true;
 }
 
-#define NAME_OF(name) #name "+"
+#define NAME_OF(name) "+" #name
 static const struct key keys[] = {
 	{ "engine", "interp", set_engine },
 	{ "tlb.invlpg", "address, context", set_invlpg },
@@ -145,7 +145,7 @@ static const struct key keys[] = {
 	{ "cpu.vendor", "host, intel, amd", set_vendor },
 	{ "sched.policy", "host", set_sched },
 	{ "stats.instructions", "on, off", set_instructions },
-	{ "host.hide", "any of tsc+" HOST_FEATURES(NAME_OF), set_hide },
+	{ "host.hide", "any of tsc" HOST_FEATURES(NAME_OF), set_hide },
 };
 
 static void explain_keys(struct word key, char *error, size_t size)

@@ -93,11 +93,9 @@ static void *probe_thread(void *arg)
 	u64 old = __atomic_load_n(p->last, __ATOMIC_ACQUIRE), now;
 
 	do {
-		unsigned aux;
-
 		old = __atomic_load_n(p->last, __ATOMIC_ACQUIRE);
 		_mm_lfence();
-		now = __rdtscp(&aux);
+		now = __rdtsc();
 		_mm_lfence();
 		if (now < old)
 			p->backward = true;

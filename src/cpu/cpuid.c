@@ -31,6 +31,7 @@ static const u16 features[FEAT_COUNT] = {
 	[FEAT_CLWB] = CPUID_CLWB,	[FEAT_XSAVE] = CPUID_XSAVE,
 	[FEAT_XSAVEOPT] = CPUID_XSAVEOPT, [FEAT_XSAVEC] = CPUID_XSAVEC,
 	[FEAT_XSAVES] = CPUID_XSAVES,	[FEAT_VMX] = CPUID_VMX,
+	[FEAT_CX16] = CPUID_CX16,
 };
 
 bool cpuid_has_feature(const struct cpuid_table *t, unsigned feature)

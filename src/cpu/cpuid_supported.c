@@ -15,7 +15,7 @@
 #define F(name) BIT(CPUID_##name % 32)
 
 /* Executed for any host: nothing of the host's own is needed. */
-#define ANY_1_ECX  (F(CX16) | F(PCID) | F(X2APIC) | F(MOVBE) | F(POPCNT) | F(TSC_DEADLINE) | F(HYPERVISOR))
+#define ANY_1_ECX  (F(PCID) | F(X2APIC) | F(MOVBE) | F(POPCNT) | F(TSC_DEADLINE) | F(HYPERVISOR))
 #define ANY_1_EDX                                                                \
 	(F(FPU) | F(DE) | F(PSE) | F(TSC) | BIT(5) /* MSR */ | F(PAE) | F(MCE) | \
 	 F(CX8) | F(APIC) | F(SEP) | BIT(12) /* MTRR */ | F(PGE) | BIT(14) /* MCA */ |   \
@@ -85,7 +85,7 @@ static void leaf_1(struct out *o, bool host_amd)
 	if (o->amd != host_amd)
 		r[0] = o->amd ? 0x00800f12 : 0x000506e3; /* EPYC 7001, Skylake */
 	r[1] = (r[1] & 0xff00) | 1u << 16; /* CLFLUSH size; one processor; id 0 */
-	r[2] = ANY_1_ECX | (h->xsave ? F(XSAVE) : 0) | (h->rdrand ? F(RDRAND) : 0);
+	r[2] = ANY_1_ECX | (h->cx16 ? F(CX16) : 0) | (h->xsave ? F(XSAVE) : 0) | (h->rdrand ? F(RDRAND) : 0);
 	r[3] = ANY_1_EDX;
 	o->ecx_1 = r[2];
 	put(o, 1, 0, false, r);

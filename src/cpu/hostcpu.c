@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "decode/decode.h"
+
 static struct hostcpu host;
 static pthread_once_t host_once = PTHREAD_ONCE_INIT;
 
@@ -99,12 +101,23 @@ static void host_read(void)
 	read_leaf1();
 	read_leaf7();
 	read_extended();
+	host.execmem = host.shm = true;
 }
 
 const struct hostcpu *hostcpu(void)
 {
 	pthread_once(&host_once, host_read);
 	return &host;
+}
+
+bool hostcpu_runs(unsigned feature)
+{
+	switch (feature) {
+	case FEAT_CX16:
+		return hostcpu()->cx16;
+	default:
+		return true;
+	}
 }
 
 bool hostcpu_hide(const char *name)

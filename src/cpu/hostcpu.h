@@ -14,9 +14,12 @@
 	X(popcnt) X(movbe) X(lzcnt) X(bmi1) X(bmi2) X(adx) X(sse42) X(cx16)    \
 	X(rdrand) X(rdseed) X(rdtscp) X(rdpid) X(fsgsbase) X(avx) X(avx2)      \
 	X(fma) X(f16c) X(xsave) X(xsaveopt) X(xsavec) X(xgetbv1) X(xsaves) X(xsaveerptr)  \
-	X(ssse3) X(sse41) X(aes) X(pclmul) X(sha) X(gfni) X(fsrm)
+	X(ssse3) X(sse41) X(aes) X(pclmul) X(sha) X(gfni) X(fsrm)              \
+	X(execmem) X(shm)
 
-/** struct hostcpu - one bool a feature, by the names above */
+/** struct hostcpu - one bool a feature, by the names above
+ * The last two are the host kernel's, true unless hidden: executable memory for
+ * translated code; memory shared with other processes for scheduling. */
 struct hostcpu {
 #define X(name) bool name;
 	HOST_FEATURES(X)
@@ -27,6 +30,10 @@ struct hostcpu {
 /** hostcpu() - the host's features, less the hidden ones; any thread, cheap
  * after the first call; never NULL */
 const struct hostcpu *hostcpu(void);
+
+/** hostcpu_runs() - can instructions of feature FEAT_* (decode/features.def) be
+ * executed here?  False for those that we run on the host's own and that it lacks. */
+bool hostcpu_runs(unsigned feature);
 
 /**
  * hostcpu_hide() - pretend that the host lacks feature @name, for the process

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/cpuid.h"
+#include "cpu/hostcpu.h"
 #include "cpu/icache.h"
 #include "cpu/interp_int.h"
 
@@ -59,10 +60,15 @@ static void reinterpret(const struct cpu *c, struct insn *i)
 static op_fn choose(const struct cpu *c, struct insn *i)
 {
 	const struct insn_row *row = insn_row(i->row);
+	unsigned feature = row->feature;
 	op_fn fn;
 
 	reinterpret(c, i);
-	if (!has_feature(c, row->feature))
+	if (i->op == OP_CMPXCHG16B)
+		feature = FEAT_CX16;
+	/* What runs on the host's own instructions needs them, whatever the client's
+	 * table says. */
+	if (!has_feature(c, feature) || (!hostcpu_runs(feature) && i->op != OP_CRC32))
 		return op_undefined;
 	if (row->attr & ROW_PRIV)
 		return op_privileged;

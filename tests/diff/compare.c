@@ -64,6 +64,7 @@ struct report {
 };
 
 bool compare_lost_pointers, compare_guest_only;
+u64 compare_undefined;
 
 static void differ64(struct report *r, const char *what, u64 host, u64 ours)
 {
@@ -138,8 +139,9 @@ static void compare_state(struct report *r, const struct diff_outcome *h,
 		differ64(r, gpr_names[n], h->s.gpr[n], g->s.gpr[n]);
 	differ64(r, "rip", h->s.rip, g->s.rip);
 	/* The host's exit stub is one more instruction: it clears RF. */
-	differ64(r, "rflags", h->s.rflags,
-		 g->s.rflags & ~(g->how == DIFF_FAULT ? 0 : (u64)RF_RF));
+	differ64(r, "rflags", h->s.rflags & ~compare_undefined,
+		 g->s.rflags & ~compare_undefined &
+			 ~(g->how == DIFF_FAULT ? 0 : (u64)RF_RF));
 	differ64(r, "fs.base", h->s.fsbase, g->s.fsbase);
 	differ64(r, "gs.base", h->s.gsbase, g->s.gsbase);
 	compare_fp(r, h, g);

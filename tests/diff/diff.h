@@ -130,12 +130,15 @@ bool native_has_fsgsbase(void);
 
 /* guest.c */
 void guest_init(void);
+/** guest_offers() - does it execute instructions of feature FEAT_*? */
+bool guest_offers(unsigned feature);
 void guest_set_code(const u8 *code_pages, unsigned from, unsigned n);
 u8 *guest_data(void);
 void guest_run(const struct diff_case *k, struct diff_outcome *out);
 
 /* compare.c */
 extern u8 diff_base[DATA_BYTES];
+extern u64 compare_undefined; /* RF_* that the case leaves undefined, if not compared */
 void compare_init(u64 seed);
 /** compare_run() - run @k on both sides; false: they differ.
  * @verbose: print the differences */

@@ -135,6 +135,8 @@ static bool first_only(const struct insn *i)
 
 static bool acceptable(const struct insn *i)
 {
+	if (i->op == OP_CMPXCHG16B && !guest_offers(FEAT_CX16))
+		return false;
 	if (is_xsave(i) && (i->base == R_RAX || i->index == R_RAX))
 		return false;
 	if (!native_has_fsgsbase() && (i->flags & INSN_MEM) && i->seg >= SEG_FS)

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "cpu/cpuid.h"
+#include "cpu/hostcpu.h"
 #include "cpu/cr.h"
 #include "cpu/fp.h"
 #include "cpu/interp.h"
@@ -242,6 +243,11 @@ static void create_cpuid(void)
 		if (e[k].function == 1)
 			e[k].ecx |= BIT(CPUID_SSE42 % 32);
 	check(!cpuid_set(cpu, e, n), "cpuid_set");
+}
+
+bool guest_offers(unsigned feature)
+{
+	return hostcpu_runs(feature) && cpuid_has_feature(cpu->cpuid, feature);
 }
 
 static void create_cpu(void)

@@ -78,6 +78,9 @@ const char *rows_excluded(unsigned row)
 {
 	const struct table_row *r = &decode_rows[row];
 
+	if (!guest_offers(r->pub.feature) ||
+	    (r->pub.op == OP_XGETBV && !guest_offers(FEAT_XSAVE)))
+		return "the host lacks it";
 	if (r->mode == MODE_I64)
 		return "not in 64-bit mode";
 	if ((r->attr & A_NOTAMD) && hostcpu()->amd)

@@ -213,6 +213,9 @@ static void run_case(struct machine *m, const struct icase *t, bool step)
 		v->c.dr[0] = 1;
 	}
 	got = machine_run(v);
+	/* Nothing can stand in for the host's own. */
+	if (!hostcpu()->cx16 && !strncmp(t->name, "CMPXCHG16B", 10))
+		expect = EXC_UD;
 	if (got != expect)
 		fail_msg("%s: ended with %d, not %d (rip %llx)", t->name, got, expect, v->c.rip);
 	for (unsigned r = 0; r < R_COUNT; r++) {

@@ -29,6 +29,7 @@
 #include "cpu/reset.h"
 #include "cpu/seg.h"
 #include "cpu/state.h"
+#include "hide.h"
 
 #define M_RAM_BYTES (16u << 20)
 #define M_PML4	    0x1000
@@ -284,6 +285,7 @@ static inline bool machine_init(struct machine *m, unsigned nvcpus)
 	static const struct tlb_config tlb = { .spaces = 4 };
 	struct kvm_userspace_memory_region r = { .memory_size = M_RAM_BYTES };
 
+	test_hide();
 	memset(m, 0, sizeof(*m));
 	m->nvcpus = nvcpus;
 	m->ram = mmap(NULL, M_RAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,

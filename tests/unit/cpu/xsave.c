@@ -570,5 +570,10 @@ int main(void)
 		cmocka_unit_test(test_xcr0),
 	};
 
+	test_hide();
+	if (!hostcpu()->xsave) {
+		print_message("the host has no XSAVE: it is not offered\n");
+		return 77;
+	}
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
