@@ -29,12 +29,11 @@ static always_inline gva_t interp_pc(const struct cpu *c)
 	return (u32)(c->seg[SEG_CS].base + c->rip);
 }
 
-/** interp_rip_mask() - the bits of rip in the current mode */
+/** interp_rip_mask() - the bits of rip in the current mode.  16-bit code too goes
+ * on beyond 64 KiB if its segment does; branches with 16-bit operands do not. */
 static always_inline u64 interp_rip_mask(const struct cpu *c)
 {
-	if (likely(c->code_bits == 64))
-		return ~0ull;
-	return c->code_bits == 32 ? 0xffffffffull : 0xffffull;
+	return likely(c->code_bits == 64) ? ~0ull : 0xffffffffull;
 }
 
 static always_inline u32 interp_attn(const struct cpu *c)

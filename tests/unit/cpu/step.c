@@ -345,6 +345,50 @@ static void test_real_mode(void **state)
 	mem_epoch_bump(m.mem);
 }
 
+/* 16-bit code: IP beyond 64 KiB, where the segment's limit lets it. */
+static void test_beyond_64k(void **state)
+{
+	/* What follows a row's code is HLT. */
+	static const struct {
+		const char *name;
+		u32 limit, at;
+		u8 n, code[9];
+		bool faults;
+		u64 rip; /* of the HLT, or of the instruction that faults */
+	} rows[] = {
+		{ "goes on", ~0u, 0x2fffe, 3, { 0x90, 0x90, 0x90 }, false, 0x30001 },
+		{ "instruction across", ~0u, 0xffff, 3, { 0xb8, 1, 2 }, false, 0x10002 },
+		{ "ends at the limit", 0xffff, 0xfffe, 2, { 0x90, 0x90 }, true, 0x10000 },
+		{ "crosses the limit", 0xffff, 0xffff, 3, { 0xb8, 1, 2 }, true, 0xffff },
+		{ "Jcc not taken", ~0u, 0x20000, 4, { 0x85, 0xc0, 0x75, 0x10 }, false, 0x20004 },
+		{ "JMP cuts to 16 bits", ~0u, 0x20000, 2, { 0xeb, 0x10 }, false, 0x12 },
+		{ "JMP EAX does not", ~0u, 0x1000, 9,
+		  { 0x66, 0xb8, 0, 0, 3, 0, 0x66, 0xff, 0xe0 }, false, 0x30000 },
+	};
+	struct cpu *c = &v->c;
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		u64 base = 4u << 20, rip;
+		bool faulted;
+
+		LOAD(0);
+		memset(m.ram + base, 0xf4, 0x40000);
+		memcpy(m.ram + base + rows[i].at, rows[i].code, rows[i].n);
+		mem_epoch_bump(m.mem);
+		m_seg(c, SEG_CS, M_CS32, 0x809b); /* 16-bit code, DPL 0 */
+		c->seg[SEG_CS].base = base;
+		c->seg[SEG_CS].limit = rows[i].limit;
+		cpu_update_mode(c);
+		c->rip = rows[i].at;
+		faulted = machine_run(v) == EXC_GP;
+		rip = faulted ? machine_frame(v, 1) : c->rip - 1;
+		if (faulted != rows[i].faults || rip != rows[i].rip)
+			fail_msg("%s: %s at %#llx", rows[i].name, faulted ? "#GP" : "HLT",
+				 (unsigned long long)rip);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_privileged_at_3),
 		cmocka_unit_test(test_segment_limits),
 		cmocka_unit_test(test_real_mode),
+		cmocka_unit_test(test_beyond_64k),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
