@@ -26,6 +26,14 @@ long vcpu_nmi(struct vcpu *v, void *data, u64 arg)
 	return 0;
 }
 
+long vcpu_smi(struct vcpu *v, void *data, u64 arg)
+{
+	(void)data;
+	(void)arg;
+	event_add_smi(v);
+	return 0;
+}
+
 long vcpu_set_signal_mask(struct vcpu *v, void *data, u64 arg)
 {
 	struct kvm_signal_mask head;

@@ -142,9 +142,11 @@ static bool guest_lacks(const struct cpu *c, bool host, unsigned feature)
 	return !host && !cpuid_has(c->cpuid, feature);
 }
 
-/* A row of msrs.def that a guest has by its CPUID alone. */
+/* A row of msrs.def that a guest has by its CPUID alone, or not at all. */
 static bool row_absent(const struct cpu *c, u32 index, bool host)
 {
+	if (index == MSR_SMBASE)
+		return !host;
 	return index == MSR_SPEC_CTRL && guest_lacks(c, host, CPUID_SPEC_CTRL);
 }
 

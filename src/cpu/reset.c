@@ -11,6 +11,7 @@
 #include "cpu/debug.h"
 #include "cpu/fp.h"
 #include "cpu/msr.h"
+#include "cpu/smm.h"
 
 int cpu_init(struct cpu *c)
 {
@@ -48,7 +49,7 @@ static void reset_msrs(struct cpu *c)
 	(void)cpu_msr_feature(0x8b, &c->msr.ucode_rev);
 	(void)cpu_msr_feature(0x10a, &c->msr.arch_capabilities);
 	(void)cpu_msr_feature(0xce, &c->msr.platform_info);
-	c->msr.smbase = 0x30000;
+	c->msr.smbase = SMM_SMBASE_RESET;
 }
 
 /* FNINIT's values and MXCSR's default; registers zero. */
@@ -74,6 +75,7 @@ void cpu_reset(struct cpu *c, bool init)
 	cpu_put_rflags(c, RF_ONE);
 	c->shadow = 0;
 	c->nmi_blocked = c->halted = c->shutdown = false;
+	smm_set(c, false, false);
 	c->pending_dbg = 0;
 	memset(&c->event, 0, sizeof(c->event));
 	reset_segments(c);

@@ -61,6 +61,8 @@ struct cpu {
 	_Atomic u32 attn; /* ATTN_*; also reached by other threads */
 	u8 shadow;	  /* SHADOW_* in force for the next instruction */
 	bool nmi_blocked; /* until IRET */
+	bool smm;	  /* system management mode (cpu/smm.h) */
+	bool smm_in_nmi;  /* NMIs were blocked when it was entered */
 	bool halted;	  /* HLT retired; the owner decides when to go on */
 	bool shutdown;	  /* triple fault */
 	u8 code_bits;	  /* 16, 32, 64: decode mode of CS */

@@ -48,6 +48,7 @@ SYS_OP(op_swapgs)
 SYS_OP(op_fsgsbase)
 SYS_OP(op_clac)
 SYS_OP(op_vmcall)
+SYS_OP(op_rsm)
 SYS_OP(op_ud)
 #undef SYS_OP
 

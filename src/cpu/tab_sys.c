@@ -43,7 +43,7 @@ static const struct {
 	{ OP_STGI, op_ud },		{ OP_CLGI, op_ud },
 	{ OP_SKINIT, op_ud },		{ OP_INVLPGA, op_ud },
 	{ OP_MONITOR, op_ud },		{ OP_MWAIT, op_ud },
-	{ OP_RSM, op_ud },
+	{ OP_RSM, op_rsm },
 };
 
 op_fn sys_select(const struct insn *i)

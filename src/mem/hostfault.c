@@ -47,16 +47,17 @@ bool hostfault_active(void)
 
 static bool in_slot(struct mem *mem, u64 addr)
 {
-	const struct slot_table *t;
-
 	if (!mem)
 		return true;
-	t = mem_slots(mem);
-	for (u32 i = 0; i < t->count; i++) {
-		u64 hva = (u64)(uintptr_t)t->slot[i]->hva;
+	for (unsigned space = 0; space < MEM_SPACES; space++) {
+		const struct slot_table *t = mem_slots(mem, space);
 
-		if (addr - hva < t->slot[i]->npages << PAGE_SHIFT)
-			return true;
+		for (u32 i = 0; i < t->count; i++) {
+			u64 hva = (u64)(uintptr_t)t->slot[i]->hva;
+
+			if (addr - hva < t->slot[i]->npages << PAGE_SHIFT)
+				return true;
+		}
 	}
 	return false;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guest-physical space of one VM: memory slots over the client's memory.
- * One address space today; a second one (SMM) is another table in struct mem.
+ * Guest-physical spaces of one VM: memory slots over the client's memory.
+ * Space 0 is what everybody sees; space 1 is what a vCPU in system management
+ * mode sees instead.  Bits 31:16 of a slot number name the space.
  *
  * vCPU threads in guest mode read the slot table without a lock: whoever
  * replaces it waits for their acknowledgement before the old one is freed.
@@ -16,7 +17,9 @@
 #include "base/types.h"
 #include "mem/track.h"
 
-#define MEM_MAX_SLOTS 32764 /* KVM_CAP_NR_MEMSLOTS */
+#define MEM_MAX_SLOTS 32764 /* of a space: KVM_CAP_NR_MEMSLOTS */
+#define MEM_SPACES    2	    /* KVM_CAP_MULTI_ADDRESS_SPACE */
+#define MEM_SMM	      1	    /* the space of system management mode */
 #define BPAGE_CHUNK   512   /* backing pages a chunk */
 #define BPAGE_BUCKETS 4096
 
@@ -63,7 +66,8 @@ struct mem_ops {
 };
 
 struct mem {
-	struct slot_table *_Atomic slots;
+	struct slot_table *_Atomic slots[MEM_SPACES];
+	u64 generation; /* of the newest table of any space; @lock */
 	pthread_rwlock_t users; /* readers of `slots` outside guest mode */
 	pthread_mutex_t lock;	/* slot changes and dirty-log calls */
 	pthread_mutex_t rmw;	/* accesses that no host instruction can do at once */
@@ -93,11 +97,11 @@ int mem_set_region(struct mem *mem,
 /** mem_find() - slot of @gfn in table @t, NULL if none */
 struct memslot *mem_find(const struct slot_table *t, gfn_t gfn);
 
-/** mem_slots() - the current table; for vCPU threads in guest mode, or under
- * the read side of mem->users */
-static inline const struct slot_table *mem_slots(struct mem *mem)
+/** mem_slots() - the current table of @space; for vCPU threads in guest mode, or
+ * under the read side of mem->users.  No two tables share a generation. */
+static inline const struct slot_table *mem_slots(struct mem *mem, unsigned space)
 {
-	return atomic_load_explicit(&mem->slots, memory_order_acquire);
+	return atomic_load_explicit(&mem->slots[space], memory_order_acquire);
 }
 
 /** mem_bpage() - backing page of page @off of @slot; NULL only without memory */
@@ -115,12 +119,16 @@ void mem_mark_dirty(const struct memslot *slot, u64 off);
 
 /**
  * mem_read(), mem_write() - guest-physical access for everybody but a vCPU's
- * instructions: PV structures, ioctls.  May cross pages and slots.
+ * instructions: PV structures, ioctls.  In space 0; may cross pages and slots.
  * Return: 0; -EFAULT when part of the range is no RAM, is read-only (write) or
  * is unmapped in the client.
  */
 int mem_read(struct mem *mem, gpa_t gpa, void *dst, size_t n) must_check;
 int mem_write(struct mem *mem, gpa_t gpa, const void *src, size_t n) must_check;
+/** mem_read_in(), mem_write_in() - likewise in @space */
+int mem_read_in(struct mem *mem, unsigned space, gpa_t gpa, void *dst, size_t n) must_check;
+int mem_write_in(struct mem *mem, unsigned space, gpa_t gpa, const void *src,
+		 size_t n) must_check;
 
 /** mem_written() - to be called after a store of @n bytes at @off of @bp's page
  * that was not made through a write entry of a TLB: reports code.  Fences, so

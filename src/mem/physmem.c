@@ -9,6 +9,7 @@
 
 struct copy {
 	struct mem *mem;
+	unsigned space;
 	gpa_t gpa;
 	void *dst;
 	const void *src;
@@ -17,7 +18,7 @@ struct copy {
 
 static int copy_page(struct copy *c, gpa_t gpa, size_t done, size_t n)
 {
-	struct memslot *s = mem_find(mem_slots(c->mem), gpa >> PAGE_SHIFT);
+	struct memslot *s = mem_find(mem_slots(c->mem, c->space), gpa >> PAGE_SHIFT);
 	u64 page, off = gpa & (PAGE_SIZE - 1);
 
 	if (!s || (c->src && (s->flags & KVM_MEM_READONLY)))
@@ -76,6 +77,18 @@ int mem_write(struct mem *mem, gpa_t gpa, const void *src, size_t n)
 	return guarded_copy(&(struct copy){.mem = mem, .gpa = gpa, .src = src, .n = n});
 }
 
+int mem_read_in(struct mem *mem, unsigned space, gpa_t gpa, void *dst, size_t n)
+{
+	return guarded_copy(&(struct copy){
+		.mem = mem, .space = space, .gpa = gpa, .dst = dst, .n = n});
+}
+
+int mem_write_in(struct mem *mem, unsigned space, gpa_t gpa, const void *src, size_t n)
+{
+	return guarded_copy(&(struct copy){
+		.mem = mem, .space = space, .gpa = gpa, .src = src, .n = n});
+}
+
 /* --- dirty log ----------------------------------------------------------- */
 
 void mem_mark_dirty(const struct memslot *slot, u64 off)
@@ -102,9 +115,14 @@ int mem_set_dirty_mode(struct mem *mem, u64 mode)
 	return 0;
 }
 
+static bool slot_number_ok(u32 id)
+{
+	return id >> 16 < MEM_SPACES && (id & 0xffff) < MEM_MAX_SLOTS;
+}
+
 static struct memslot *logged_slot(struct mem *mem, u32 id)
 {
-	const struct slot_table *t = mem->slots;
+	const struct slot_table *t = mem->slots[id >> 16];
 
 	for (u32 i = 0; i < t->count; i++)
 		if (t->slot[i]->id == id)
@@ -153,7 +171,7 @@ int mem_get_dirty_log(struct mem *mem, u32 slot,
 	struct memslot *s;
 	int r;
 
-	if (slot >> 16 || slot >= MEM_MAX_SLOTS)
+	if (!slot_number_ok(slot))
 		return -EINVAL;
 	pthread_mutex_lock(&mem->lock);
 	s = logged_slot(mem, slot);
@@ -198,7 +216,7 @@ int mem_clear_dirty_log(struct mem *mem, u32 slot, u64 first_page, u32 num_pages
 	struct memslot *s;
 	int r;
 
-	if (slot >> 16 || slot >= MEM_MAX_SLOTS || (first_page & 63))
+	if (!slot_number_ok(slot) || (first_page & 63))
 		return -EINVAL;
 	pthread_mutex_lock(&mem->lock);
 	s = logged_slot(mem, slot);

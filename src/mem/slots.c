@@ -16,12 +16,18 @@ struct mem *mem_create(const struct mem_ops *ops, void *opaque)
 
 	if (!mem)
 		return NULL;
-	mem->slots = calloc(1, sizeof(struct slot_table));
-	if (!mem->slots) {
-		free(mem);
-		return NULL;
+	for (unsigned i = 0; i < MEM_SPACES; i++) {
+		struct slot_table *t = calloc(1, sizeof(*t));
+
+		if (!t) {
+			while (i--)
+				free(mem->slots[i]);
+			free(mem);
+			return NULL;
+		}
+		t->generation = ++mem->generation; /* 0 is nobody's */
+		mem->slots[i] = t;
 	}
-	mem->slots->generation = 1; /* 0 is nobody's: struct mmu.last_generation */
 	pthread_rwlock_init(&mem->users, NULL);
 	pthread_mutex_init(&mem->lock, NULL);
 	pthread_mutex_init(&mem->rmw, NULL);
@@ -48,11 +54,13 @@ static void slot_free(struct memslot *s)
 
 void mem_destroy(struct mem *mem)
 {
-	struct slot_table *t = mem->slots;
+	for (unsigned space = 0; space < MEM_SPACES; space++) {
+		struct slot_table *t = mem->slots[space];
 
-	for (u32 i = 0; i < t->count; i++)
-		slot_free(t->slot[i]);
-	free(t);
+		for (u32 i = 0; i < t->count; i++)
+			slot_free(t->slot[i]);
+		free(t);
+	}
 	for (unsigned b = 0; b < BPAGE_BUCKETS; b++)
 		for (struct bpage_chunk *c = mem->bucket[b], *next; c; c = next) {
 			next = c->next;
@@ -200,7 +208,7 @@ static int check_region(const struct kvm_userspace_memory_region *r)
 		return -EINVAL;
 	if ((r->memory_size | r->guest_phys_addr | r->userspace_addr) & (PAGE_SIZE - 1))
 		return -EINVAL;
-	if (r->slot >> 16 || (r->slot & 0xffff) >= MEM_MAX_SLOTS)
+	if (r->slot >> 16 >= MEM_SPACES || (r->slot & 0xffff) >= MEM_MAX_SLOTS)
 		return -EINVAL;
 	if (r->guest_phys_addr + r->memory_size < r->guest_phys_addr ||
 	    r->userspace_addr + r->memory_size < r->userspace_addr)
@@ -256,18 +264,18 @@ static struct slot_table *table_with(const struct slot_table *old, u32 without,
 	if (add)
 		t->slot[n++] = add;
 	t->count = n;
-	t->generation = old->generation + 1;
 	return t;
 }
 
-/* Make @t the table; on return nobody uses the old one. */
-static void publish(struct mem *mem, struct slot_table *t)
+/* Make @t the table of @space; on return nobody uses the old one. */
+static void publish(struct mem *mem, unsigned space, struct slot_table *t)
 {
 	struct slot_table *old;
 
+	t->generation = ++mem->generation;
 	pthread_rwlock_wrlock(&mem->users);
-	old = mem->slots;
-	atomic_store(&mem->slots, t);
+	old = mem->slots[space];
+	atomic_store(&mem->slots[space], t);
 	pthread_rwlock_unlock(&mem->users);
 	track_request(mem, ~0ull, TRACK_ALL, NULL, NULL, NULL, NULL);
 	mem_epoch_bump(mem);
@@ -302,7 +310,8 @@ static void take_log(struct memslot *to, const struct memslot *from)
 
 static int set_region_locked(struct mem *mem, const struct kvm_userspace_memory_region *r)
 {
-	struct slot_table *cur = mem->slots, *t;
+	unsigned space = r->slot >> 16;
+	struct slot_table *cur = mem->slots[space], *t;
 	struct memslot *old = by_id(cur, r->slot), *new = NULL;
 
 	if (!r->memory_size && !old)
@@ -328,7 +337,7 @@ static int set_region_locked(struct mem *mem, const struct kvm_userspace_memory_
 		slot_free(new);
 		return -ENOMEM;
 	}
-	publish(mem, t);
+	publish(mem, space, t);
 	/* A log that goes on keeps what it has; nobody adds to the old one now. */
 	if (old && new && old->dirty &&new->dirty)
 		take_log(new, old);

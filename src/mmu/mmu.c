@@ -146,7 +146,7 @@ bool mmu_load_pdptrs(struct mmu *m, u64 cr3)
 	u64 pdpte[4];
 
 	/* mem_read(): also called by state ioctls, outside guest mode. */
-	if (mem_read(m->mem, cr3 & 0xffffffe0, pdpte, sizeof(pdpte)))
+	if (mem_read_in(m->mem, m->space, cr3 & 0xffffffe0, pdpte, sizeof(pdpte)))
 		memset(pdpte, 0, sizeof(pdpte));
 	for (int i = 0; i < 4; i++)
 		if ((pdpte[i] & PTE_P) && (pdpte[i] & rsvd))
@@ -206,6 +206,15 @@ void mmu_flush_guest(struct mmu *m)
 {
 	m->tlb.stats.flush_guest++;
 	flush_vpid(m, true);
+}
+
+void mmu_set_space(struct mmu *m, unsigned space)
+{
+	if (m->space == space)
+		return;
+	m->space = (u8)space;
+	/* Every PCID, untranslated addresses and page-table caches among them. */
+	mmu_flush_guest(m);
 }
 
 void mmu_set_watch(struct mmu *m, unsigned n)

@@ -43,6 +43,7 @@ struct mmu {
 	bool ac;       /* RFLAGS.AC as far as SMAP is concerned */
 	u8 maxphyaddr; /* bits, 32..52, from CPUID */
 	bool gbpages;  /* CPUID: 1G pages */
+	u8 space;      /* guest-physical space: 0 or MEM_SMM */
 	u64 pdptr[4];  /* PAE: the four loaded PDPTEs */
 
 	struct fault fault;	  /* of the last EMUL_FAULT */
@@ -215,6 +216,10 @@ enum emul mmu_fetch_bytes(struct mmu *m, gva_t rip, u8 *dst, unsigned n) must_ch
  * Return: true and *@gpa; false if not mapped.
  */
 bool mmu_translate(struct mmu *m, gva_t gva, gpa_t *gpa, bool *writable, bool *user);
+
+/** mmu_set_space() - see guest-physical space @space (mem/mem.h) from now on; what
+ * was translated in the other one goes */
+void mmu_set_space(struct mmu *m, unsigned space);
 
 /** mmu_set_watch() - watch[0..@n) has been filled in: act on it */
 void mmu_set_watch(struct mmu *m, unsigned n);

@@ -34,7 +34,7 @@ enum outcome { FOUND, FAULTS, CHANGED };
 
 struct memslot *walk_slot(struct mmu *m, gpa_t gpa)
 {
-	const struct slot_table *t = mem_slots(m->mem);
+	const struct slot_table *t = mem_slots(m->mem, m->space);
 	gfn_t gfn = gpa >> PAGE_SHIFT;
 
 	if (m->last_generation == t->generation &&

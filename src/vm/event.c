@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "cpu/smm.h"
 #include "irq/lapic.h"
 #include "vm/vm.h"
 
@@ -24,10 +26,20 @@ static bool nmi_allowed(const struct cpu *c)
 	return !c->nmi_blocked && !c->shadow;
 }
 
-static void collect_nmis(struct vcpu *v)
+/* Not before a trap of the instruction that has just ended. */
+static bool smi_allowed(const struct cpu *c)
+{
+	return !c->smm && !c->shadow && !c->pending_dbg;
+}
+
+/* What other threads have latched. */
+static void collect(struct vcpu *v)
 {
 	u32 n = atomic_load_explicit(&v->nmi_queued, memory_order_relaxed);
 
+	if (unlikely(atomic_load_explicit(&v->smi_queued, memory_order_relaxed)) &&
+	    atomic_exchange(&v->smi_queued, false))
+		v->smi_pending = true;
 	if (likely(!n))
 		return;
 	n = atomic_exchange(&v->nmi_queued, 0);
@@ -140,6 +152,12 @@ static void inject_one(struct vcpu *v)
 	}
 	if (c->gdb.block_irq)
 		return;
+	if (v->smi_pending && smi_allowed(c)) {
+		log_debug(LOG_EXC, "vcpu %u: SMI at rip %#llx", v->id, c->rip);
+		v->smi_pending = false;
+		smm_enter(c);
+		return;
+	}
 	if (v->nmi_pending && nmi_allowed(c)) {
 		v->nmi_pending--;
 		inject(c, EVENT_NMI, EXC_NMI);
@@ -159,16 +177,20 @@ static void inject_one(struct vcpu *v)
  * report once that is delivered. */
 static bool more_waits(struct vcpu *v)
 {
-	return v->exception.pending || v->nmi_pending || interrupt_waits(v);
+	return v->exception.pending || v->smi_pending || v->nmi_pending ||
+	       interrupt_waits(v);
 }
 
 void event_inject(struct vcpu *v)
 {
 	struct cpu *c = &v->cpu;
 
-	collect_nmis(v);
+	collect(v);
 	if (c->event.kind == EVENT_NONE)
 		inject_one(v);
+	/* The trap or shadow that an SMI waits for is over at the next boundary. */
+	if (v->smi_pending && !c->smm && !c->gdb.block_irq)
+		again(v);
 	/* After delivery the processor is at a boundary again, perhaps with
 	 * interrupts still enabled (trap gate): look once more then. */
 	if (c->event.kind != EVENT_NONE && more_waits(v))
@@ -179,7 +201,8 @@ void event_check(struct vcpu *v)
 {
 	struct cpu *c = &v->cpu;
 
-	if (v->nmi_pending && nmi_allowed(c))
+	if ((v->smi_pending && smi_allowed(c)) || (v->nmi_pending && nmi_allowed(c)) ||
+	    (v->lapic && !c->smm && lapic_has_init_sipi(v->lapic)))
 		again(v);
 	else if (interrupts_allowed(c) && (interrupt_waits(v) || wants_window(v)))
 		again(v);
@@ -189,12 +212,12 @@ bool event_wakes(struct vcpu *v)
 {
 	struct cpu *c = &v->cpu;
 
-	collect_nmis(v);
+	collect(v);
 	if (v->exception.pending || c->event.kind != EVENT_NONE || c->pending_dbg)
 		return true;
 	if (atomic_exchange_explicit(&v->pv_unhalted, false, memory_order_relaxed))
 		return true;
-	if (v->nmi_pending && nmi_allowed(c))
+	if ((v->smi_pending && smi_allowed(c)) || (v->nmi_pending && nmi_allowed(c)))
 		return true;
 	if (!interrupts_allowed(c) || c->gdb.block_irq)
 		return false;
@@ -230,6 +253,12 @@ void event_add_nmi(struct vcpu *v)
 	vcpu_request(v, VCPU_REQ_EVENT);
 }
 
+void event_add_smi(struct vcpu *v)
+{
+	atomic_store(&v->smi_queued, true);
+	vcpu_request(v, VCPU_REQ_EVENT);
+}
+
 int event_interrupt(struct vcpu *v, u32 irq)
 {
 	if (irq >= KVM_NR_INTERRUPTS)
@@ -253,6 +282,8 @@ void event_reset(struct vcpu *v)
 {
 	v->nmi_pending = 0;
 	atomic_store(&v->nmi_queued, 0);
+	v->smi_pending = false;
+	atomic_store(&v->smi_queued, false);
 	memset(&v->exception, 0, sizeof(v->exception));
 	memset(&v->cpu.event, 0, sizeof(v->cpu.event));
 	v->cpu.pending_dbg = 0;
@@ -298,7 +329,7 @@ void event_get(struct vcpu *v, struct kvm_vcpu_events *e)
 	struct cpu *c = &v->cpu;
 
 	memset(e, 0, sizeof(*e));
-	collect_nmis(v);
+	collect(v);
 	get_exception(v, e, payload_cap);
 	e->interrupt.injected = c->event.kind == EVENT_INTR;
 	if (c->event.kind == EVENT_INTR || c->event.kind == EVENT_SOFT_INT)
@@ -308,6 +339,11 @@ void event_get(struct vcpu *v, struct kvm_vcpu_events *e)
 	e->nmi.injected = c->event.kind == EVENT_NMI;
 	e->nmi.pending = v->nmi_pending;
 	e->nmi.masked = c->nmi_blocked;
+	e->smi.smm = c->smm;
+	e->smi.pending = v->smi_pending;
+	e->smi.smm_inside_nmi = c->smm_in_nmi;
+	e->smi.latched_init =
+		v->lapic && (atomic_load(&v->lapic->init_sipi) & LAPIC_INIT) != 0;
 	e->flags = KVM_VCPUEVENT_VALID_NMI_PENDING | KVM_VCPUEVENT_VALID_SHADOW |
 		   KVM_VCPUEVENT_VALID_SMM;
 	if (payload_cap)
@@ -333,8 +369,9 @@ static int check_events(const struct vcpu *v, const struct kvm_vcpu_events *e,
 	if ((e->exception.injected || e->exception.pending) &&
 	    (e->exception.nr > 31 || e->exception.nr == EXC_NMI))
 		return -EINVAL;
-	/* There is no SMM to be in. */
-	if ((e->flags & KVM_VCPUEVENT_VALID_SMM) && (e->smi.smm || e->smi.pending))
+	/* INIT waits in SMM: one that was received there is `latched_init`. */
+	if ((e->flags & KVM_VCPUEVENT_VALID_SMM) && (e->smi.smm || e->smi.pending) &&
+	    atomic_load(&v->mp_state) == KVM_MP_STATE_INIT_RECEIVED)
 		return -EINVAL;
 	if ((e->flags & KVM_VCPUEVENT_VALID_TRIPLE_FAULT) &&
 	    !atomic_load(&v->vm->triple_fault_event))
@@ -369,6 +406,21 @@ static void set_shadow(struct cpu *c, u8 kvm_bits)
 		atomic_fetch_or(&c->attn, ATTN_SHADOW);
 }
 
+static void set_smi(struct vcpu *v, const struct kvm_vcpu_events *e)
+{
+	struct cpu *c = &v->cpu;
+
+	if (c->smm != !!e->smi.smm || e->smi.smm)
+		smm_set(c, e->smi.smm, e->smi.smm_inside_nmi);
+	v->smi_pending = e->smi.pending;
+	if (!v->lapic)
+		return;
+	if (e->smi.latched_init)
+		atomic_fetch_or(&v->lapic->init_sipi, LAPIC_INIT);
+	else
+		atomic_fetch_and(&v->lapic->init_sipi, ~(u32)LAPIC_INIT);
+}
+
 int event_set(struct vcpu *v, const struct kvm_vcpu_events *e)
 {
 	int r = check_events(v, e, atomic_load(&v->vm->exception_payload));
@@ -376,7 +428,7 @@ int event_set(struct vcpu *v, const struct kvm_vcpu_events *e)
 
 	if (r)
 		return r;
-	collect_nmis(v);
+	collect(v);
 	inject(c, EVENT_NONE, 0);
 	/* One is delivered at a time: an exception beats an NMI beats an
 	 * interrupt, as at injection. */
@@ -396,6 +448,8 @@ int event_set(struct vcpu *v, const struct kvm_vcpu_events *e)
 	if (e->flags & KVM_VCPUEVENT_VALID_NMI_PENDING)
 		v->nmi_pending = MIN(e->nmi.pending, 2);
 	c->nmi_blocked = e->nmi.masked;
+	if (e->flags & KVM_VCPUEVENT_VALID_SMM)
+		set_smi(v, e);
 	if (e->flags & KVM_VCPUEVENT_VALID_TRIPLE_FAULT)
 		v->triple_fault_pending = e->triple_fault.pending;
 	again(v);

@@ -15,8 +15,8 @@
 /**
  * event_inject() - move the next deliverable event to cpu.event
  *
- * Order: what delivery left unfinished, a pending exception, NMI, ExtINT,
- * LAPIC.  One at most.  ATTN_EVENT is set again when more may follow right
+ * Order: what delivery left unfinished, a pending exception, SMI, NMI, ExtINT,
+ * LAPIC.  One at most; an SMI is entered at once.  ATTN_EVENT is set again when more may follow right
  * after its delivery.
  */
 void event_inject(struct vcpu *v);
@@ -38,6 +38,9 @@ void event_queue_exception(struct vcpu *v, u8 vector, bool has_error, u32 error)
 
 /** event_add_nmi() - latch an NMI; any thread */
 void event_add_nmi(struct vcpu *v);
+
+/** event_add_smi() - latch a system management interrupt; any thread */
+void event_add_smi(struct vcpu *v);
 
 /** event_interrupt() - KVM_INTERRUPT
  * Return: 0; -EINVAL, -ENXIO, -EEXIST. */

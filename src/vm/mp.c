@@ -37,12 +37,23 @@ static void start_at(struct vcpu *v, u8 vector)
 	c->rip = 0;
 }
 
+/* In system management mode INIT waits, and a start-up IPI is lost. */
+static bool has_init_sipi(struct vcpu *v)
+{
+	if (!v->lapic || !lapic_has_init_sipi(v->lapic))
+		return false;
+	if (likely(!v->cpu.smm))
+		return true;
+	atomic_fetch_and(&v->lapic->init_sipi, LAPIC_INIT);
+	return false;
+}
+
 void mp_accept_init_sipi(struct vcpu *v)
 {
 	u8 vector = 0;
 	u32 what;
 
-	if (!v->lapic || !lapic_has_init_sipi(v->lapic))
+	if (!has_init_sipi(v))
 		return;
 	what = lapic_take_init_sipi(v->lapic, &vector);
 	if (what & LAPIC_INIT) {
@@ -60,7 +71,7 @@ void mp_accept_init_sipi(struct vcpu *v)
 /* Return: true if the vCPU need not sleep. */
 static bool has_work(struct vcpu *v)
 {
-	if (v->lapic && lapic_has_init_sipi(v->lapic))
+	if (has_init_sipi(v))
 		return true;
 	return state_of(v) == KVM_MP_STATE_HALTED && event_wakes(v);
 }
@@ -123,6 +134,11 @@ int mp_set_state(struct vcpu *v, const struct kvm_mp_state *s)
 	default:
 		return -EINVAL;
 	}
+	/* With SMM under way INIT is latched (KVM_SET_VCPU_EVENTS), not received. */
+	if ((v->cpu.smm || v->smi_pending) &&
+	    (s->mp_state == KVM_MP_STATE_INIT_RECEIVED ||
+	     s->mp_state == KVM_MP_STATE_SIPI_RECEIVED))
+		return -EINVAL;
 	if (s->mp_state == KVM_MP_STATE_SIPI_RECEIVED) {
 		/* Waiting for a start-up IPI that has come: its vector is the
 		 * last one latched. */

@@ -50,8 +50,9 @@ static int exit_shutdown(struct vcpu *v)
 {
 	struct cpu *c = &v->cpu;
 
-	log_debug(LOG_EXC, "vcpu %u: triple fault at rip %#llx, cr2 %#llx", v->id, c->rip,
-		  c->cr2);
+	log_debug(LOG_EXC, "vcpu %u: shutdown at rip %#llx, cr2 %#llx%s: %s", v->id, c->rip,
+		  c->cr2, c->smm ? ", in SMM" : "",
+		  c->shutdown_cause ? c->shutdown_cause : "triple fault");
 	c->shutdown = false;
 	event_reset(v);
 	replay_reset(&v->replay);
@@ -333,6 +334,7 @@ static void leave(struct vcpu *v)
 
 	if (run->kvm_valid_regs)
 		state_sync_out(v);
+	run->flags = v->cpu.smm ? KVM_RUN_X86_SMM : 0;
 	run->if_flag = (v->cpu.rflags & RF_IF) != 0;
 	run->cr8 = v->lapic ? lapic_get_cr8(v->lapic) : v->cpu.cr8;
 	run->apic_base = vm_cpu_ops.apic_base(&v->cpu);

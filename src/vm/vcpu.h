@@ -62,9 +62,11 @@ struct vcpu {
 	struct vcpu_wait wait;
 	_Atomic u32 mp_state; /* KVM_MP_STATE_*; written by the vCPU's thread */
 	_Atomic u32 nmi_queued;	 /* arrived, not yet in nmi_pending */
+	_Atomic bool smi_queued; /* arrived, not yet in smi_pending */
 
 	/* Events (vm/event.c). */
 	u8 nmi_pending;		 /* 0..2 */
+	bool smi_pending;
 	struct {
 		bool pending, has_error, has_payload;
 		u8 vector;

@@ -24,7 +24,8 @@ static void irq_request(void *vcpu, enum irq_request req)
 	case IRQ_REQ_UNHALT:
 		atomic_store(&v->pv_unhalted, true);
 		break;
-	case IRQ_REQ_SMI: /* there is no SMM */
+	case IRQ_REQ_SMI:
+		event_add_smi(v);
 		return;
 	case IRQ_REQ_APIC:
 	case IRQ_REQ_EXTINT:

@@ -15,6 +15,8 @@
 #define MSR_SPEC_CTRL	   0x48u
 #define MSR_XSS		   0xda0u
 #define MSR_PRED_CMD	   0x49u
+#define MSR_SMI_COUNT	   0x34u
+#define MSR_SMBASE	   0x9eu
 #define MSR_DEBUGCTL	   0x1d9u
 #define DEBUGCTL_LBR	   1ull
 #define DEBUGCTL_BTF	   2ull

@@ -92,7 +92,8 @@ static inline void machine_long_mode(int cpu, uint64_t rip, uint64_t rsp)
 	CHECK(!ioctl(cpu, KVM_SET_REGS, &regs));
 }
 
-static inline void machine_init(struct machine *m, const uint8_t *start, const uint8_t *end)
+static inline void machine_init_with(struct machine *m, const uint8_t *start,
+				     const uint8_t *end, bool irqchip)
 {
 	m->kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	CHECK(m->kvm >= 0);
@@ -109,6 +110,8 @@ static inline void machine_init(struct machine *m, const uint8_t *start, const u
 	for (uint64_t i = 0; i < 512; i++)
 		pd[i] = i << 21 | 0x83;
 	memcpy(m->ram + CODE_GPA, start, (size_t)(end - start));
+	if (irqchip)
+		CHECK(!ioctl(m->vm, KVM_CREATE_IRQCHIP, 0));
 	CHECK((m->cpu = ioctl(m->vm, KVM_CREATE_VCPU, 0)) >= 0);
 	int size = ioctl(m->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 
@@ -117,6 +120,11 @@ static inline void machine_init(struct machine *m, const uint8_t *start, const u
 	CHECK(m->run != MAP_FAILED);
 	machine_cpuid(m->kvm, m->cpu);
 	machine_long_mode(m->cpu, CODE_GPA, STACK_GPA);
+}
+
+static inline void machine_init(struct machine *m, const uint8_t *start, const uint8_t *end)
+{
+	machine_init_with(m, start, end, false);
 }
 
 /* KVM_RUN until it is not interrupted; returns the exit reason. */

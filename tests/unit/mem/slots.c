@@ -74,7 +74,9 @@ static const struct {
 	{"too many pages", 3, 0, 2 * MIB, 1ull << 43, 0, -EINVAL},
 	{"unknown flag", 3, 4, 2 * MIB, MIB, BASE, -EINVAL},
 	{"all unknown flags", 3, ~3u, 2 * MIB, MIB, BASE, -EINVAL},
-	{"second address space", 3 | 1 << 16, 0, 2 * MIB, MIB, BASE, -EINVAL},
+	{"third address space", 3 | 2 << 16, 0, 2 * MIB, MIB, BASE, -EINVAL},
+	{"slot number too large in the second", MEM_MAX_SLOTS | 1 << 16, 0, 2 * MIB, MIB,
+	 BASE, -EINVAL},
 	{"last slot number", MEM_MAX_SLOTS - 1, 0, 2 * MIB, MIB, BASE, 0},
 	{"slot number too large", MEM_MAX_SLOTS, 0, 2 * MIB, MIB, BASE, -EINVAL},
 	{"delete", 1, 0, 0, 0, 0, 0},
@@ -110,12 +112,12 @@ static void test_rules(void **state)
 			hva = hva - BASE + addr(ram);
 		assert_int_equal(set(mem, 1, 0, MIB, MIB, addr(ram)), 0);
 		assert_int_equal(set(mem, 2, RO, 4 * MIB, MIB, addr(ram) + MIB), 0);
-		gen = mem_slots(mem)->generation;
+		gen = mem_slots(mem, 0)->generation;
 		got = set(mem, rows[i].slot, rows[i].flags, rows[i].gpa, rows[i].size,
 			  hva);
 		if (got != rows[i].want)
 			fail_msg("%s: want %d, got %d", rows[i].name, rows[i].want, got);
-		if (got && mem_slots(mem)->generation != gen)
+		if (got && mem_slots(mem, 0)->generation != gen)
 			fail_msg("%s: refused, but the table changed", rows[i].name);
 		mem_destroy(mem);
 	}
@@ -137,7 +139,7 @@ static void test_find(void **state)
 			0);
 	}
 	for (unsigned page = 0; page < 520; page++) {
-		const struct memslot *s = mem_find(mem_slots(mem), page);
+		const struct memslot *s = mem_find(mem_slots(mem, 0), page);
 
 		if (page & 1 || page >= 512)
 			assert_null(s);
@@ -147,7 +149,7 @@ static void test_find(void **state)
 	/* And away again. */
 	for (unsigned i = 0; i < 256; i++)
 		assert_int_equal(set(mem, i, 0, 0, 0, 0), 0);
-	assert_int_equal(mem_slots(mem)->count, 0);
+	assert_int_equal(mem_slots(mem, 0)->count, 0);
 	mem_destroy(mem);
 	munmap(ram, MIB);
 }
@@ -156,7 +158,7 @@ static void test_find(void **state)
 
 static struct bpage *page_of(struct mem *mem, gpa_t gpa)
 {
-	struct memslot *s = mem_find(mem_slots(mem), gpa >> PAGE_SHIFT);
+	struct memslot *s = mem_find(mem_slots(mem, 0), gpa >> PAGE_SHIFT);
 
 	assert_non_null(s);
 	return mem_bpage(mem, s, (gpa >> PAGE_SHIFT) - s->gfn);

@@ -251,7 +251,7 @@ static void test_errors(void **state)
 	mmu_exit_guest(&f.m);
 	assert_int_equal(mem_get_dirty_log(f.mem, 0, out, log), -ENOENT);
 	assert_int_equal(mem_get_dirty_log(f.mem, 9, out, log), -ENOENT);
-	assert_int_equal(mem_get_dirty_log(f.mem, 1 | 1 << 16, out, log), -EINVAL);
+	assert_int_equal(mem_get_dirty_log(f.mem, 1 | 2 << 16, out, log), -EINVAL);
 	assert_int_equal(mem_get_dirty_log(f.mem, MEM_MAX_SLOTS, out, log), -EINVAL);
 	assert_int_equal(mem_clear_dirty_log(f.mem, 1, 1, 64, in, log), -EINVAL);
 	assert_int_equal(mem_clear_dirty_log(f.mem, 1, 0, 63, in, log), -EINVAL);

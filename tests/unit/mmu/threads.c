@@ -279,7 +279,7 @@ static void test_tracking(void **state)
 	(void)state;
 	start(2, writing_vcpu);
 	f->mem->ops = &mem_ops;
-	bp = mem_bpage(f->mem, mem_slots(f->mem)->slot[0], (DATA >> 12) + 32);
+	bp = mem_bpage(f->mem, mem_slots(f->mem, 0)->slot[0], (DATA >> 12) + 32);
 	for (int i = 0; i < ROUNDS(2000) && !failed; i++)
 		one_tracking_round(bp);
 	finish();
@@ -474,7 +474,7 @@ static void test_rmw_race(void **state)
 
 	(void)state;
 	start(2, counting_vcpu);
-	bp = mem_bpage(f->mem, mem_slots(f->mem)->slot[0],
+	bp = mem_bpage(f->mem, mem_slots(f->mem, 0)->slot[0],
 		       (DATA >> 12) + (COUNTER >> 12));
 	while (!done) {
 		mem_flag_page(f->mem, bp, BP_WATCH, NULL, NULL, NULL);

@@ -334,7 +334,7 @@ static void test_code_gen(void **state)
 
 static struct bpage *bpage_at(struct fixture *f, gpa_t gpa)
 {
-	return mem_bpage(f->mem, mem_slots(f->mem)->slot[0], gpa >> 12);
+	return mem_bpage(f->mem, mem_slots(f->mem, 0)->slot[0], gpa >> 12);
 }
 
 static struct bpage *frame_page(struct fixture *f, unsigned frame)
