@@ -81,6 +81,16 @@ static int take(struct run_options *o, const char **set, int c)
 	return r;
 }
 
+/* --cpu vendor=: the whole table is that maker's, not its name alone. */
+static int take_vendor(const char *cpu)
+{
+	if (strstr(cpu, "vendor=intel"))
+		return apply_settings("run", "cpu.vendor=intel");
+	if (strstr(cpu, "vendor=amd"))
+		return apply_settings("run", "cpu.vendor=amd");
+	return 0;
+}
+
 int cmd_run(int argc, char **argv)
 {
 	struct run_options o = { .cpus = 1, .mem_mib = 512, .backend = &backend_software };
@@ -102,5 +112,7 @@ int cmd_run(int argc, char **argv)
 	if (!o.backend->ours && (set || o.stats))
 		return usage_error("run", "%s: not with --backend %s", set ? "--set" : "--stats",
 				   o.backend->name);
+	if (o.cpu && o.backend->ours && take_vendor(o.cpu))
+		return EXIT_USAGE;
 	return run_guest(&o);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cpu/fp.h"
+#include "cpu/msr.h"
 
 /* Where each feature word stands.  ORDER: enum cpuid_word. */
 static const struct {
@@ -95,6 +96,16 @@ static bool virtual_width_ok(const struct kvm_cpuid_entry2 *entry, unsigned n)
 	return true;
 }
 
+/* Leaf 0xD has a component that a process must ask the kernel for (tile data),
+ * which it is never given here. */
+static bool wants_permission(const struct kvm_cpuid_entry2 *entry, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (entry[i].function == 0xd && entry[i].index == 0)
+			return entry[i].eax & BIT(18);
+	return false;
+}
+
 int cpuid_set(struct cpu *c, const struct kvm_cpuid_entry2 *entry, unsigned n)
 {
 	struct cpuid_table *t = c->cpuid;
@@ -104,6 +115,8 @@ int cpuid_set(struct cpu *c, const struct kvm_cpuid_entry2 *entry, unsigned n)
 		return -E2BIG;
 	if (!virtual_width_ok(entry, n))
 		return -EINVAL;
+	if (wants_permission(entry, n))
+		return -EPERM;
 	t->n = n;
 	memcpy(t->entry, entry, n * sizeof(*entry));
 	for (unsigned w = 0; w < CW_COUNT; w++) {
@@ -113,9 +126,17 @@ int cpuid_set(struct cpu *c, const struct kvm_cpuid_entry2 *entry, unsigned n)
 	e = find(t, 0xd, 0);
 	t->xcr0 = e && cpuid_has(t, CPUID_XSAVE) ? e->eax & (u32)fp_supported_xcr0() : 0;
 	c->vendor = vendor_of(t);
+	cpu_msr_vendor(c);
 	c->mmu.maxphyaddr = address_bits(t);
 	c->mmu.gbpages = cpuid_has(t, CPUID_GBPAGES);
 	return 0;
+}
+
+u32 cpuid_signature(const struct cpuid_table *t)
+{
+	const struct kvm_cpuid_entry2 *e = find(t, 1, 0);
+
+	return e ? e->eax : 0x600;
 }
 
 bool cpuid_xcr0_ok(const struct cpuid_table *t, u64 v)

@@ -37,9 +37,13 @@ unsigned cpuid_entries(const struct cpuid_table *t, const struct kvm_cpuid_entry
  * cpuid_set() - KVM_SET_CPUID2: copy @n entries and derive what follows from
  * them: vendor, MAXPHYADDR, 1G pages, XCR0 mask
  * Return: 0; -E2BIG above CPUID_MAX_ENTRIES; -EINVAL for a virtual address
- * width other than 48 (or 57 or 0).
+ * width other than 48 (or 57 or 0); -EPERM for AMX tile data in leaf 0xD.
  */
 int cpuid_set(struct cpu *c, const struct kvm_cpuid_entry2 *entry, unsigned n) must_check;
+
+/** cpuid_signature() - EAX of leaf 1, which EDX holds after reset and INIT; family
+ * 6 as long as there is none, as KVM */
+u32 cpuid_signature(const struct cpuid_table *t);
 
 /** cpuid_xcr0_ok() - may XCR0 be @v?  x87 always, AVX needs SSE, nothing that
  * leaf 0xD of @t does not have (XSETBV, KVM_SET_XCRS) */

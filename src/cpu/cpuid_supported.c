@@ -6,9 +6,11 @@
  * compute offsets from the host's leaf 0xD).
  */
 #include <cpuid.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cpu/cpuid.h"
+#include "cpu/cpuid_cache.h"
 #include "cpu/fp.h"
 #include "cpu/hostcpu.h"
 
@@ -29,6 +31,8 @@
 #define ANY_81_EDX (F(SYSCALL) | F(NX) | F(GBPAGES) | F(RDTSCP) | F(LM))
 /* 80000001:EDX repeats these bits of 1:EDX on AMD. */
 #define AMD_ALIASES 0x0183f3ffu
+
+#define LAPIC_CLOCK_HZ 1000000000u
 
 struct out {
 	struct kvm_cpuid_entry2 *e;
@@ -57,12 +61,12 @@ static void put(struct out *o, u32 leaf, u32 sub, bool indexed, const u32 r[4])
 	o->n++;
 }
 
-static void leaf_0(struct out *o, int vendor)
+static void leaf_0(struct out *o, const struct cpuid_offer *offer)
 {
+	int vendor = offer->vendor;
 	u32 r[4];
 
 	host(0, 0, r);
-	r[0] = 0xd;
 	if (vendor == VENDOR_INTEL) {
 		r[1] = 0x756e6547; /* GenuineIntel */
 		r[3] = 0x49656e69;
@@ -73,7 +77,15 @@ static void leaf_0(struct out *o, int vendor)
 		r[2] = 0x444d4163;
 	}
 	o->amd = r[1] == 0x68747541 || r[1] == 0x6f677948;
+	r[0] = o->amd || !offer->tsc_khz ? 0xd : 0x16;
 	put(o, 0, 0, false, r);
+}
+
+/* A processor of the maker that the host's is not of: EPYC 7001; Sapphire Rapids,
+ * for which guests know few errata. */
+static u32 other_signature(const struct out *o)
+{
+	return o->amd ? 0x00800f12 : 0x000806f8;
 }
 
 static void leaf_1(struct out *o, bool host_amd)
@@ -83,7 +95,7 @@ static void leaf_1(struct out *o, bool host_amd)
 
 	host(1, 0, r);
 	if (o->amd != host_amd)
-		r[0] = o->amd ? 0x00800f12 : 0x000506e3; /* EPYC 7001, Skylake */
+		r[0] = other_signature(o);
 	r[1] = (r[1] & 0xff00) | 1u << 16; /* CLFLUSH size; one processor; id 0 */
 	r[2] = ANY_1_ECX | (h->cx16 ? F(CX16) : 0) | (h->xsave ? F(XSAVE) : 0) | (h->rdrand ? F(RDRAND) : 0);
 	r[3] = ANY_1_EDX;
@@ -138,24 +150,29 @@ static void leaf_81(struct out *o)
 	u32 r[4], h[4];
 
 	host(0x80000001, 0, h);
-	r[0] = o->amd ? h[0] : 0;
+	r[0] = !o->amd ? 0 : hostcpu()->amd ? h[0] : other_signature(o);
 	r[1] = 0;
 	r[2] = ANY_81_ECX | (o->amd ? BIT(4) /* CR8 by LOCK MOV CR0 */ : 0);
 	r[3] = ANY_81_EDX | (o->amd ? (ANY_1_EDX & AMD_ALIASES) | F(FFXSR) : 0);
 	put(o, 0x80000001, 0, false, r);
 }
 
-static void brand(struct out *o)
+/* The host's name, unless the guest's processor is another maker's. */
+static void brand(struct out *o, u32 tsc_khz)
 {
-	static const char text[48] = "Locum software processor @ 1.00GHz";
-	u32 r[4], first[4];
+	char text[64] = "";
+	u32 r[4], mhz = tsc_khz / 1000;
 
-	host(0x80000000, 0, first);
+	host(0x80000000, 0, r);
+	bool ours = o->amd != hostcpu()->amd || r[0] < 0x80000004;
+
+	snprintf(text, sizeof(text), "Locum software processor @ %u.%02uGHz", mhz / 1000,
+		 mhz % 1000 / 10);
 	for (u32 leaf = 0x80000002; leaf <= 0x80000004; leaf++) {
-		if (first[0] >= 0x80000004)
-			host(leaf, 0, r);
-		else
+		if (ours)
 			memcpy(r, text + (leaf - 0x80000002) * 16, 16);
+		else
+			host(leaf, 0, r);
 		put(o, leaf, 0, false, r);
 	}
 }
@@ -169,47 +186,66 @@ static void address_sizes(struct out *o)
 
 	put(o, 0x80000008, 0, false,
 	    (u32[4]){ (phys > 48 ? 48 : phys < 36 ? 36 : phys) | 48u << 8,
-		      hostcpu()->xsaveerptr ? F(XSAVEERPTR) : 0, 0, 0 });
+		      o->amd && hostcpu()->xsaveerptr ? F(XSAVEERPTR) : 0, 0, 0 });
 }
 
-static void extended(struct out *o, const struct cpuid_offer *offer)
+/* One cache a subleaf, then one of zeros. */
+static void cache_leaf(struct out *o, u32 leaf, const struct host_caches *caches)
 {
 	static const u32 none[4];
-	u32 h[4], max[4] = { o->amd ? 0x80000021 : 0x80000008, 0, 0, 0 };
+
+	for (unsigned n = 0; n < caches->n; n++)
+		put(o, leaf, n, true, caches->reg[n]);
+	put(o, leaf, caches->n, true, none);
+}
+
+/* 80000005 and 80000006: caches, and on AMD TLBs, the host's where it is one. */
+static void cache_sizes(struct out *o, const struct host_caches *caches)
+{
+	u32 l1[4] = { 0 }, l2[4], h[4];
+
+	if (o->amd)
+		cpuid_cache_l1(caches, l1);
+	cpuid_cache_l2(caches, o->amd, l2);
+	if (o->amd && hostcpu()->amd) {
+		host(0x80000005, 0, h);
+		memcpy(l1, h, 8);
+		host(0x80000006, 0, h);
+		memcpy(l2, h, 8);
+	}
+	put(o, 0x80000005, 0, false, l1);
+	put(o, 0x80000006, 0, false, l2);
+}
+
+static void extended(struct out *o, const struct cpuid_offer *offer,
+		     const struct host_caches *caches)
+{
+	static const u32 none[4];
+	u32 max[4] = { o->amd ? 0x80000021 : 0x80000008, 0, 0, 0 };
 
 	put(o, 0x80000000, 0, false, max);
 	leaf_81(o);
-	brand(o);
-	host(0x80000005, 0, h);
-	put(o, 0x80000005, 0, false, o->amd ? h : none);
-	host(0x80000006, 0, h);
-	put(o, 0x80000006, 0, false, h);
+	brand(o, offer->tsc_khz);
+	cache_sizes(o, caches);
 	put(o, 0x80000007, 0, false, (u32[4]){ 0, 0, 0, offer->tsc_stable ? F(INVTSC) : 0 });
 	address_sizes(o);
 	if (!o->amd)
 		return;
-	for (u32 sub = 0; sub < 5; sub++) {
-		host(0x8000001d, sub, h);
-		put(o, 0x8000001d, sub, true, h);
-		if (!(h[0] & 31))
-			break;
-	}
+	cache_leaf(o, 0x8000001d, caches);
 	put(o, 0x8000001e, 0, false, none);
-	put(o, 0x80000021, 0, false, (u32[4]){ BIT(0) | BIT(6), 0, 0, 0 });
+	/* No nested data breakpoints, LFENCE serialises, a null selector clears the
+	 * base. */
+	put(o, 0x80000021, 0, false, (u32[4]){ BIT(0) | BIT(2) | BIT(6), 0, 0, 0 });
 }
 
-/* Deterministic cache parameters, where the host is an Intel too. */
-static void leaf_4(struct out *o, bool host_amd)
+/* Leaves 0x15 and 0x16 of Intel: the counter's rate, in terms of a crystal that
+ * is the LAPIC timer's clock too (1 GHz, as KVM's), and the processor's. */
+static void frequencies(struct out *o, u32 tsc_khz)
 {
-	u32 r[4];
-
-	for (u32 sub = 0; sub < 8 && !host_amd && !o->amd; sub++) {
-		host(4, sub, r);
-		r[0] &= 0x3fff; /* sharing: one processor */
-		put(o, 4, sub, true, r);
-		if (!(r[0] & 31))
-			return;
-	}
+	if (o->amd || !tsc_khz)
+		return;
+	put(o, 0x15, 0, false, (u32[4]){ 1000000, tsc_khz, LAPIC_CLOCK_HZ, 0 });
+	put(o, 0x16, 0, false, (u32[4]){ tsc_khz / 1000, tsc_khz / 1000, 100, 0 });
 }
 
 unsigned cpuid_supported(const struct cpuid_offer *offer, struct kvm_cpuid_entry2 *out,
@@ -217,12 +253,16 @@ unsigned cpuid_supported(const struct cpuid_offer *offer, struct kvm_cpuid_entry
 {
 	struct out o = { .e = out, .max = max };
 	bool host_amd = hostcpu()->amd;
+	struct host_caches caches;
 
-	leaf_0(&o, offer->vendor);
+	cpuid_host_caches(&caches);
+	leaf_0(&o, offer);
 	leaf_1(&o, host_amd);
-	if (!o.amd)
-		put(&o, 2, 0, false, (u32[4]){ 0x00feff01, 0, 0, 0 });
-	leaf_4(&o, host_amd);
+	if (!o.amd) {
+		/* Prefetching of 64 bytes; caches: leaf 4. */
+		put(&o, 2, 0, false, (u32[4]){ 0x00f0ff01, 0, 0, 0 });
+		cache_leaf(&o, 4, &caches);
+	}
 	put(&o, 6, 0, false, (u32[4]){ BIT(2) /* ARAT */, 0, 0, 0 });
 	leaf_7(&o);
 	put(&o, 0xa, 0, false, (u32[4]){ 0 });
@@ -230,7 +270,8 @@ unsigned cpuid_supported(const struct cpuid_offer *offer, struct kvm_cpuid_entry
 	put(&o, 0xb, 0, true, (u32[4]){ 0, 0, 1 << 8, 0 });
 	put(&o, 0xb, 1, true, (u32[4]){ 0, 0, 1 | 2 << 8, 0 });
 	leaf_d(&o);
+	frequencies(&o, offer->tsc_khz);
 	kvm_leaves(&o, offer->pv_features);
-	extended(&o, offer);
+	extended(&o, offer, &caches);
 	return o.n;
 }

@@ -8,9 +8,16 @@
 enum check { ANY, CANON, PAT, MTRR };
 enum { HIDE, LIST };
 
-/* Not needed against a software processor: RDCL_NO, IBRS_ALL, RSBA off,
- * SKIP_L1DFL_VMENTRY, SSB_NO, MDS_NO, PSCHANGE_MC_NO, TAA_NO. */
-#define ARCH_CAPS_VALUE 0x17bull
+/* Nothing of the kind happens on a software processor: RDCL_NO, IBRS_ALL,
+ * SKIP_L1DFL_VMENTRY, SSB_NO, MDS_NO, PSCHANGE_MC_NO, TAA_NO; SBDR_SSDP_NO,
+ * FBSDP_NO, PSDP_NO; BHI_NO, PBRSB_NO, GDS_NO, RFDS_NO; ITS_NO. */
+#define ARCH_CAPS_VALUE                                                          \
+	(0x17bull | BIT64(13) | BIT64(14) | BIT64(15) | BIT64(20) | BIT64(24) | \
+	 BIT64(26) | BIT64(27) | BIT64(62))
+
+/* Microcode revisions as KVM reports them: Intel's stand in the high half. */
+#define UCODE_AMD   0x01000065ull
+#define UCODE_INTEL 0x100000000ull
 
 static const struct stored {
 	u32 number;
@@ -322,6 +329,14 @@ enum cpu_msr cpu_msr_write(struct cpu *c, u32 index, u64 value, bool host)
 	return write_special(c, index, value, host);
 }
 
+void cpu_msr_vendor(struct cpu *c)
+{
+	bool amd = c->vendor == VENDOR_AMD;
+
+	if (c->msr.ucode_rev == (amd ? UCODE_INTEL : UCODE_AMD))
+		c->msr.ucode_rev = amd ? UCODE_AMD : UCODE_INTEL;
+}
+
 /* --- lists -------------------------------------------------------------------- */
 
 static void add(u32 *out, unsigned *n, unsigned max, u32 index)
@@ -360,7 +375,7 @@ unsigned cpu_msr_feature_list(u32 *out, unsigned max)
 bool cpu_msr_feature(u32 index, u64 *value)
 {
 	switch (index) {
-	case 0x8b: *value = hostcpu()->amd ? 0x01000065 : 0x100000000ull; return true;
+	case 0x8b: *value = hostcpu()->amd ? UCODE_AMD : UCODE_INTEL; return true;
 	case 0x10a: *value = ARCH_CAPS_VALUE; return true;
 	case MSR_PLATFORM_INFO: *value = PLATFORM_INFO_CPUID_FAULT; return true;
 	}

@@ -18,6 +18,9 @@ enum cpu_msr { CPU_MSR_OK, CPU_MSR_UNKNOWN, CPU_MSR_INVALID };
 enum cpu_msr cpu_msr_read(struct cpu *c, u32 index, u64 *value, bool host);
 enum cpu_msr cpu_msr_write(struct cpu *c, u32 index, u64 value, bool host);
 
+/** cpu_msr_vendor() - c->vendor was set: what is reset by it and was not changed */
+void cpu_msr_vendor(struct cpu *c);
+
 /** cpu_msr_list() - numbers for KVM_GET_MSR_INDEX_LIST; return: how many */
 unsigned cpu_msr_list(u32 *out, unsigned max);
 

@@ -70,7 +70,7 @@ void cpu_reset(struct cpu *c, bool init)
 	u64 cd = CR0_CD | CR0_NW, cr0 = CR0_ET | (init ? c->mmu.cr0 & cd : cd);
 
 	memset(c->gpr, 0, sizeof(c->gpr));
-	c->gpr[R_RDX] = 0x600; /* family 6, as KVM */
+	c->gpr[R_RDX] = cpuid_signature(c->cpuid);
 	c->rip = 0xfff0;
 	cpu_put_rflags(c, RF_ONE);
 	c->shadow = 0;

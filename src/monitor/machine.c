@@ -150,6 +150,7 @@ bool machine_stopped(struct machine *m)
 }
 
 #define MAX_CPUID 100
+#define VENDOR_AMD_EBX 0x68747541u /* "Auth" */
 
 /* Leaf 0xB: one thread a core, all cores in one package. */
 static void set_topology(const struct machine *m, const struct machine_cpu *c,
@@ -164,6 +165,51 @@ static void set_topology(const struct machine *m, const struct machine_cpu *c,
 	e->edx = c->id;
 }
 
+/* Leaves 4 and 8000001D: the third level is shared by all, the others by none. */
+static void set_sharing(const struct machine *m, struct kvm_cpuid_entry2 *e)
+{
+	unsigned level = e->eax >> 5 & 7;
+
+	e->eax &= 0x3fff;
+	if ((e->eax & 31) && level >= 3)
+		e->eax |= (m->ncpus - 1) << 14;
+	if ((e->eax & 31) && e->function == 4)
+		e->eax |= (m->ncpus - 1) << 26; /* cores of the package */
+}
+
+/* What differs from the backend's table: who the vCPU is, and how many there are. */
+static void set_entry(const struct machine *m, const struct machine_cpu *c,
+		      struct kvm_cpuid_entry2 *e, bool amd)
+{
+	switch (e->function) {
+	case 1:
+		e->ebx = (e->ebx & 0xff00) | c->id << 24 | m->ncpus << 16;
+		e->ecx |= 1u << 31;
+		if (m->ncpus > 1)
+			e->edx |= 1u << 28;
+		break;
+	case 4:
+	case 0x8000001d:
+		set_sharing(m, e);
+		break;
+	case 0xb:
+		set_topology(m, c, e);
+		break;
+	case 0x80000001:
+		if (amd && m->ncpus > 1)
+			e->ecx |= 1u << 1; /* CmpLegacy: processors are cores */
+		break;
+	case 0x80000008:
+		if (amd)
+			e->ecx = m->ncpus - 1;
+		break;
+	case 0x8000001e:
+		e->eax = c->id;
+		e->ebx = c->id;
+		break;
+	}
+}
+
 static int set_cpuid(struct machine *m, struct machine_cpu *c)
 {
 	struct {
@@ -175,19 +221,7 @@ static int set_cpuid(struct machine *m, struct machine_cpu *c)
 	if (r)
 		return failed(m, "KVM_GET_SUPPORTED_CPUID", r);
 	for (u32 i = 0; i < id.head.nent; i++)
-		if (id.entry[i].function == 1) {
-			id.entry[i].ebx = (id.entry[i].ebx & 0xff00) | c->id << 24 | m->ncpus << 16;
-			id.entry[i].ecx |= 1u << 31;
-			if (m->ncpus > 1)
-				id.entry[i].edx |= 1u << 28;
-		} else if (id.entry[i].function == 0xb) {
-			set_topology(m, c, &id.entry[i]);
-		} else if (id.entry[i].function == 0x8000001e) {
-			id.entry[i].eax = c->id;
-			id.entry[i].ebx = c->id;
-		} else if (id.entry[i].function == 0x80000008) {
-			id.entry[i].ecx = m->ncpus - 1;
-		}
+		set_entry(m, c, &id.entry[i], id.entry[0].ebx == VENDOR_AMD_EBX);
 	if (m->opt->cpu && cpuflags_apply(m->opt->cpu, id.entry, id.head.nent))
 		return RUN_USAGE;
 	r = m->be->ioctl(c->fd, KVM_SET_CPUID2, (unsigned long)&id);

@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "cpu/hostcpu.h"
+#include "cpu/msr.h"
 #include "unit/cpu/sysmachine.h"
 
 static struct kvm_cpuid_entry2 e[256];
@@ -68,6 +69,137 @@ static void shape(void **state)
 		assert_int_equal(entry(n, 0xa, 0)->eax, 0); /* no counters */
 		assert_non_null(entry(n, 6, 0));
 	}
+}
+
+/* What Firecracker's templates look up, by vendor; a missing one is its error. */
+static void firecracker_leaves(void **state)
+{
+	static const struct {
+		int vendor;
+		u32 leaf;
+	} rows[] = {
+		{ VENDOR_INTEL, 0 },	      { VENDOR_INTEL, 1 },	    { VENDOR_INTEL, 4 },
+		{ VENDOR_INTEL, 6 },	      { VENDOR_INTEL, 7 },	    { VENDOR_INTEL, 0xa },
+		{ VENDOR_INTEL, 0xb },	      { VENDOR_INTEL, 0x80000005 }, { VENDOR_INTEL, 0x80000006 },
+		{ VENDOR_AMD, 0 },	      { VENDOR_AMD, 1 },	    { VENDOR_AMD, 7 },
+		{ VENDOR_AMD, 0x80000000 },   { VENDOR_AMD, 0x80000001 },   { VENDOR_AMD, 0x80000002 },
+		{ VENDOR_AMD, 0x80000003 },   { VENDOR_AMD, 0x80000004 },   { VENDOR_AMD, 0x80000005 },
+		{ VENDOR_AMD, 0x80000006 },   { VENDOR_AMD, 0x80000008 },   { VENDOR_AMD, 0x8000001d },
+		{ VENDOR_AMD, 0x8000001e },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
+		if (!entry(offered(rows[i].vendor, true), rows[i].leaf, 0))
+			fail_msg("vendor %d: no leaf %#x", rows[i].vendor, rows[i].leaf);
+}
+
+/* Bytes of the cache that an entry of leaf 4 or 8000001D describes. */
+static u32 cache_bytes(const struct kvm_cpuid_entry2 *k)
+{
+	return ((k->ebx >> 22) + 1) * ((k->ebx >> 12 & 0x3ff) + 1) * ((k->ebx & 0xfff) + 1) *
+	       (k->ecx + 1);
+}
+
+/* The same caches in either maker's words: one each of level 1, closed by a
+ * subleaf of zeros, shared by nobody; sizes in 80000005 and 80000006 agree. */
+static void caches(void **state)
+{
+	u32 seen[2][4] = { { 0 } };
+
+	(void)state;
+	for (int vendor = VENDOR_INTEL; vendor <= VENDOR_AMD; vendor++) {
+		unsigned n = offered(vendor, true), sub;
+		u32 leaf = vendor == VENDOR_AMD ? 0x8000001d : 4, l1 = 0, l2 = 0, l3 = 0;
+		const struct kvm_cpuid_entry2 *k;
+
+		assert_null(entry(n, vendor == VENDOR_AMD ? 4 : 0x8000001d, 0));
+		for (sub = 0; (k = entry(n, leaf, sub)) && (k->eax & 31); sub++) {
+			u32 level = k->eax >> 5 & 7;
+
+			assert_in_range(level, 1, 4);
+			assert_int_equal(k->eax >> 14, 0);
+			if (level == 1 && (k->eax & 31) == 1)
+				l1 = cache_bytes(k);
+			else if (level == 2)
+				l2 = cache_bytes(k);
+			else if (level == 3)
+				l3 = cache_bytes(k);
+			seen[vendor == VENDOR_AMD][sub] = cache_bytes(k);
+		}
+		assert_non_null(k);
+		assert_in_range(sub, 2, 4);
+		assert_in_range(l1, 8 << 10, 1 << 20);
+		k = entry(n, 0x80000006, 0);
+		assert_int_equal(k->ecx >> 16, l2 >> 10);
+		assert_int_equal(k->ecx & 0xff, 64);
+		if (vendor == VENDOR_AMD) {
+			assert_int_equal(entry(n, 0x80000005, 0)->ecx >> 24, l1 >> 10);
+			assert_int_equal(k->edx >> 18, l3 >> 19);
+			/* 9 would refer to 8000001D, which needs a feature bit that
+			 * is not offered. */
+			assert_int_not_equal(k->edx >> 12 & 15, 9);
+		} else {
+			assert_int_equal(entry(n, 0x80000005, 0)->ecx | k->edx | k->eax, 0);
+		}
+	}
+	assert_memory_equal(seen[0], seen[1], sizeof(seen[0]));
+}
+
+/* Another maker's processor is not called by the host's name; Intel's tells the
+ * counter's rate. */
+static void other_maker(void **state)
+{
+	const struct hostcpu *h = hostcpu();
+
+	(void)state;
+	for (int vendor = VENDOR_INTEL; vendor <= VENDOR_AMD; vendor++) {
+		const struct cpuid_offer o = { .vendor = vendor, .tsc_khz = 2596123 };
+		unsigned n = cpuid_supported(&o, e, 256);
+		char name[49] = "";
+
+		for (u32 k = 0; k < 3; k++)
+			memcpy(name + 16 * k, &entry(n, 0x80000002 + k, 0)->eax, 16);
+		if ((vendor == VENDOR_AMD) != h->amd)
+			assert_string_equal(name, "Locum software processor @ 2.59GHz");
+		assert_int_equal(entry(n, 0, 0)->eax, vendor == VENDOR_AMD ? 0xd : 0x16);
+		assert_int_equal(!!entry(n, 0x15, 0), vendor == VENDOR_INTEL);
+		if (vendor == VENDOR_AMD) {
+			assert_int_equal(entry(n, 0x80000001, 0)->eax, entry(n, 1, 0)->eax);
+			continue;
+		}
+		const struct kvm_cpuid_entry2 *k = entry(n, 0x15, 0);
+
+		assert_int_equal((u64)k->ecx * k->ebx / k->eax, 2596123000ull);
+		assert_int_equal(entry(n, 0x16, 0)->eax, 2596);
+		assert_int_equal(entry(n, 0x80000008, 0)->ebx, 0);
+	}
+}
+
+/* What the vendor and the signature decide elsewhere. */
+static void table_reaches_registers(void **state)
+{
+	struct kvm_cpuid_entry2 t[2] = { { .function = 0 },
+					 { .function = 1, .eax = 0x12345 } };
+	u64 value;
+
+	(void)state;
+	again();
+	for (unsigned k = 0; k < 4; k++) {
+		memcpy(&t[0].ebx, k & 1 ? "Auth" : "Genu", 4);
+		assert_int_equal(cpuid_set(c, t, 2), 0);
+		assert_int_equal(cpu_msr_read(c, 0x8b, &value, false), CPU_MSR_OK);
+		assert_int_equal(value, k & 1 ? 0x01000065 : 0x100000000);
+	}
+	assert_int_equal(cpu_msr_write(c, 0x8b, 77, true), CPU_MSR_OK); /* the client's stays */
+	assert_int_equal(cpuid_set(c, t, 1), 0);
+	cpu_reset(c, true);
+	assert_int_equal(c->gpr[R_RDX], 0x600);
+	assert_int_equal(cpuid_set(c, t, 2), 0);
+	assert_int_equal(cpu_msr_read(c, 0x8b, &value, false), CPU_MSR_OK);
+	assert_int_equal(value, 77);
+	cpu_reset(c, true);
+	assert_int_equal(c->gpr[R_RDX], 0x12345);
 }
 
 static void vendor_strings(void **state)
@@ -220,6 +352,14 @@ static void table_limits(void **state)
 	assert_int_equal(cpuid_set(c, many, 257), -E2BIG);
 	assert_int_equal(cpuid_set(c, many, 256), 0);
 	assert_int_equal(cpuid_set(c, many, 0), 0);
+	/* Tile data needs the kernel's permission, which is not had. */
+	for (u32 bit = 0; bit < 32; bit++) {
+		struct kvm_cpuid_entry2 d = { .function = 0xd, .flags = 1, .eax = BIT(bit) };
+
+		assert_int_equal(cpuid_set(c, &d, 1), bit == 18 ? -EPERM : 0);
+		d.index = 1;
+		assert_int_equal(cpuid_set(c, &d, 1), 0);
+	}
 	/* The width of virtual addresses: 48, 57 or none given. */
 	for (u32 bits = 0; bits < 64; bits++) {
 		struct kvm_cpuid_entry2 w = { .function = 0x80000008, .eax = bits << 8 | 40 };
@@ -409,6 +549,8 @@ static void features_gate_instructions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(firecracker_leaves), CASE(caches),		  CASE(other_maker),
+		CASE(table_reaches_registers),
 		CASE(shape),		  CASE(vendor_strings),	  CASE(features),
 		CASE(invariant_tsc),	  CASE(kvm_leaves),	  CASE(xsave_layout),
 		CASE(little_room),	  CASE(table_limits),	  CASE(address_width),
