@@ -22,7 +22,14 @@ static const struct {
 static const u16 features[FEAT_COUNT] = {
 	[FEAT_FPU] = CPUID_FPU,		[FEAT_MMX] = CPUID_MMX,
 	[FEAT_FXSR] = CPUID_FXSR,	[FEAT_SSE] = CPUID_SSE,
-	[FEAT_SSE2] = CPUID_SSE2,	[FEAT_SSE42] = CPUID_SSE42,
+	[FEAT_SSE2] = CPUID_SSE2,	[FEAT_SSE3] = CPUID_SSE3,
+	[FEAT_SSSE3] = CPUID_SSSE3,	[FEAT_SSE41] = CPUID_SSE41,
+	[FEAT_SSE42] = CPUID_SSE42,	[FEAT_AES] = CPUID_AES,
+	[FEAT_PCLMUL] = CPUID_PCLMUL,	[FEAT_SHA] = CPUID_SHA,
+	[FEAT_GFNI] = CPUID_GFNI,	[FEAT_AVX] = CPUID_AVX,
+	[FEAT_AVX2] = CPUID_AVX2,	[FEAT_FMA] = CPUID_FMA,
+	[FEAT_F16C] = CPUID_F16C,	[FEAT_VAES] = CPUID_VAES,
+	[FEAT_VPCLMUL] = CPUID_VPCLMUL,
 	[FEAT_CLFSH] = CPUID_CLFSH,	[FEAT_POPCNT] = CPUID_POPCNT,
 	[FEAT_MOVBE] = CPUID_MOVBE,	[FEAT_RDRAND] = CPUID_RDRAND,
 	[FEAT_RDSEED] = CPUID_RDSEED,	[FEAT_RDPID] = CPUID_RDPID,
@@ -37,8 +44,6 @@ static const u16 features[FEAT_COUNT] = {
 
 bool cpuid_has_feature(const struct cpuid_table *t, unsigned feature)
 {
-	/* CRC32 came with SSE4.2 but touches no vector state: it may be offered
-	 * by a table that has x87 and SSE2 alone. */
 	return feature == FEAT_BASE || cpuid_has(t, features[feature]);
 }
 

@@ -28,6 +28,22 @@ static always_inline enum emul fp_check_sse(struct cpu *c)
 	return EMUL_CONTINUE;
 }
 
+/** fp_check_avx() - VEX-encoded vector instructions (SDM Vol. 2A "Exception
+ * Classifications of VEX-Encoded Instructions"); CR0.EM and OSFXSR do not matter */
+static always_inline enum emul fp_check_avx(struct cpu *c)
+{
+	if (unlikely(!(c->mmu.cr4 & CR4_OSXSAVE) ||
+		     (c->xcr0 & (XFEATURE_SSE | XFEATURE_AVX)) !=
+			     (XFEATURE_SSE | XFEATURE_AVX)))
+		return cpu_ud(c);
+	if (unlikely(c->code_bits != 64) &&
+	    (!(c->mmu.cr0 & CR0_PE) || (c->rflags & RF_VM)))
+		return cpu_ud(c);
+	if (unlikely(c->mmu.cr0 & CR0_TS))
+		return cpu_raise(c, EXC_NM, 0);
+	return EMUL_CONTINUE;
+}
+
 static always_inline enum emul fp_check_mmx(struct cpu *c)
 {
 	if (unlikely(c->mmu.cr0 & CR0_EM))

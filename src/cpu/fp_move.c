@@ -135,7 +135,7 @@ static enum emul mask_store(struct cpu *c, const struct insn *i, const u8 *src,
 
 static enum emul op_maskmovdqu(struct cpu *c, const struct insn *i)
 {
-	enum emul r = fp_check_sse(c);
+	enum emul r = vec_check_vex(c, i);
 
 	return r == EMUL_CONTINUE ? mask_store(c, i, move_reg(c, i), move_rm(c, i), 16)
 				  : r;
@@ -191,6 +191,10 @@ op_fn move_select(const struct insn *i)
 	case OP_MOVUPD:
 	case OP_MOVDQU:
 		return move16(i, op_movu_load, op_movu_store);
+	case OP_LDDQU:
+		return op_movu_load;
+	case OP_MOVNTDQA:
+		return op_mova_load;
 	case OP_MOVNTPS:
 	case OP_MOVNTPD:
 	case OP_MOVNTDQ:
@@ -200,6 +204,7 @@ op_fn move_select(const struct insn *i)
 	case OP_MOVNTI:
 		return op_movnti;
 	case OP_MASKMOVDQU:
+	case OP_VMASKMOVDQU:
 		return op_maskmovdqu;
 	case OP_MASKMOVQ:
 		return op_maskmovq;

@@ -6,6 +6,8 @@ op_fn fp_select(const struct insn *i)
 {
 	static op_fn (*const families[])(const struct insn *) = {
 		move_select,
+		avx_select,
+		masked_select,
 		state_select,
 		xsave_select,
 		x87_select,

@@ -114,7 +114,7 @@ static enum emul op_xsetbv(struct cpu *c, const struct insn *i)
 
 static enum emul op_ldmxcsr(struct cpu *c, const struct insn *i)
 {
-	enum emul r = fp_check_sse(c);
+	enum emul r = vec_check_vex(c, i);
 	u64 v;
 
 	if (r == EMUL_CONTINUE)
@@ -129,7 +129,7 @@ static enum emul op_ldmxcsr(struct cpu *c, const struct insn *i)
 
 static enum emul op_stmxcsr(struct cpu *c, const struct insn *i)
 {
-	enum emul r = fp_check_sse(c);
+	enum emul r = vec_check_vex(c, i);
 
 	return r == EMUL_CONTINUE ? memop_write(c, i, 4, cpu_fp(c)->mxcsr) : r;
 }
@@ -146,8 +146,10 @@ op_fn state_select(const struct insn *i)
 	case OP_XSETBV:
 		return op_xsetbv;
 	case OP_LDMXCSR:
+	case OP_VLDMXCSR:
 		return op_ldmxcsr;
 	case OP_STMXCSR:
+	case OP_VSTMXCSR:
 		return op_stmxcsr;
 	default:
 		return NULL;

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MMX and SSE instructions, executed by the host's own through stubs.
+ * MMX, SSE and AVX instructions, executed by the host's own through stubs.
  *
- * The common forms (XMM registers, memory source, memory destination, no
+ * The common forms (vector registers, memory source, memory destination, no
  * floating-point exception) have handlers of their own; op_vec_any() is for
  * everything else.  Results that an exception can forbid go to a copy first.
  */
 #include <string.h>
 
-#include "cpu/fp_check.h"
 #include "cpu/fp_except.h"
-#include "cpu/fp_stub.h"
 #include "cpu/fp_vec.h"
 #include "cpu/operand.h"
 
@@ -32,7 +30,8 @@ static always_inline unsigned vec_rm_number(const struct insn *i)
 
 static always_inline const struct fp_stub *vec_stub(const struct insn *i)
 {
-	unsigned key = i->row * 4 + (i->rex & 8 ? 2 : 0) + (i->flags & INSN_MEM ? 1 : 0);
+	unsigned key = i->row * 8 + (i->vl == 32 ? 4 : 0) + (i->rex & 8 ? 2 : 0) +
+		       (i->flags & INSN_MEM ? 1 : 0);
 
 	return &fp_stubs[fp_stub_index[key]];
 }
@@ -66,7 +65,8 @@ static always_inline unsigned vec_home_bytes(unsigned kind)
 
 /*
  * A misaligned 16-byte operand is #GP.  AMD's misaligned mode (MXCSR.MM) lifts
- * that for all but the aligned moves and non-temporal accesses.
+ * that for all but the aligned moves and non-temporal accesses; SHA does not care
+ * on AMD's processors.
  */
 static noinline enum emul vec_misaligned(struct cpu *c, const struct insn *i)
 {
@@ -76,7 +76,8 @@ static noinline enum emul vec_misaligned(struct cpu *c, const struct insn *i)
 
 	if (i->map == 2 && i->opcode == 0x2a)
 		strict = true;
-	if (!strict && c->vendor == VENDOR_AMD && (cpu_fp(c)->mxcsr & MXCSR_MM))
+	if (!strict && c->vendor == VENDOR_AMD &&
+	    ((cpu_fp(c)->mxcsr & MXCSR_MM) || insn_row(i->row)->feature == FEAT_SHA))
 		return EMUL_CONTINUE;
 	return cpu_gp(c, 0);
 }
@@ -89,8 +90,8 @@ static always_inline enum emul vec_linear(struct cpu *c, const struct insn *i,
 
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	if (unlikely((s->flags & STUB_ALIGN) && (*lin & 15)))
-		return vec_misaligned(c, i);
+	if (unlikely((s->flags & STUB_ALIGN) && (*lin & (n - 1))))
+		return s->flags & STUB_AVX ? cpu_gp(c, 0) : vec_misaligned(c, i);
 	return EMUL_CONTINUE;
 }
 
@@ -119,6 +120,16 @@ static always_inline enum emul vec_write(struct cpu *c, const struct insn *i,
 	return mmu_write(&c->mmu, lin, buf->b, n, insn_acc(i));
 }
 
+/* Would vec_write() fault? */
+static enum emul vec_probe(struct cpu *c, const struct insn *i, const struct fp_stub *s)
+{
+	unsigned n = i->opnd[s->mem_opnd].size;
+	gva_t lin;
+	enum emul r = vec_linear(c, i, s, n, true, &lin);
+
+	return r == EMUL_CONTINUE ? mmu_probe_write(&c->mmu, lin, n, insn_acc(i)) : r;
+}
+
 /* --- MMX ---------------------------------------------------------------------- */
 
 /* A written MMX register has its exponent bits set. */
@@ -129,22 +140,29 @@ static void mmx_written(u8 *home)
 
 /* --- handlers ------------------------------------------------------------------ */
 
-static enum emul op_vec_reg(struct cpu *c, const struct insn *i)
+/* Run @s with reg and r/m at @reg and @rm; what else it reads is the guest's. */
+static always_inline void vec_call(struct cpu *c, const struct insn *i,
+				   const struct fp_stub *s, u8 *reg, u8 *rm)
+{
+	struct fp_image *f = cpu_fp(c);
+
+	s->load(reg, rm, vec_body(s, i), NULL, f->xmm[i->vvvv], f->xmm[i->opnd[3].reg]);
+}
+
+static always_inline enum emul vec_reg(struct cpu *c, const struct insn *i, enum emul r)
 {
 	const struct fp_stub *s = vec_stub(i);
-	enum emul r = fp_check_sse(c);
 
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	s->load(vec_home(c, s->reg_kind, vec_reg_number(i)),
-		vec_home(c, s->rm_kind, vec_rm_number(i)), vec_body(s, i), NULL);
+	vec_call(c, i, s, vec_home(c, s->reg_kind, vec_reg_number(i)),
+		 vec_home(c, s->rm_kind, vec_rm_number(i)));
 	return EMUL_CONTINUE;
 }
 
-static enum emul op_vec_load(struct cpu *c, const struct insn *i)
+static always_inline enum emul vec_load(struct cpu *c, const struct insn *i, enum emul r)
 {
 	const struct fp_stub *s = vec_stub(i);
-	enum emul r = fp_check_sse(c);
 	struct vec_buf buf;
 
 	if (unlikely(r != EMUL_CONTINUE))
@@ -152,20 +170,49 @@ static enum emul op_vec_load(struct cpu *c, const struct insn *i)
 	r = vec_read(c, i, s, &buf);
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	s->load(vec_home(c, s->reg_kind, vec_reg_number(i)), buf.b, vec_body(s, i), NULL);
+	vec_call(c, i, s, vec_home(c, s->reg_kind, vec_reg_number(i)), buf.b);
 	return EMUL_CONTINUE;
 }
 
-static enum emul op_vec_store(struct cpu *c, const struct insn *i)
+static always_inline enum emul vec_store(struct cpu *c, const struct insn *i, enum emul r)
 {
 	const struct fp_stub *s = vec_stub(i);
-	enum emul r = fp_check_sse(c);
 	struct vec_buf buf;
 
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	s->load(vec_home(c, s->reg_kind, vec_reg_number(i)), buf.b, vec_body(s, i), NULL);
+	vec_call(c, i, s, vec_home(c, s->reg_kind, vec_reg_number(i)), buf.b);
 	return vec_write(c, i, s, &buf);
+}
+
+static enum emul op_vec_reg(struct cpu *c, const struct insn *i)
+{
+	return vec_reg(c, i, fp_check_sse(c));
+}
+
+static enum emul op_vec_load(struct cpu *c, const struct insn *i)
+{
+	return vec_load(c, i, fp_check_sse(c));
+}
+
+static enum emul op_vec_store(struct cpu *c, const struct insn *i)
+{
+	return vec_store(c, i, fp_check_sse(c));
+}
+
+static enum emul op_avx_reg(struct cpu *c, const struct insn *i)
+{
+	return vec_reg(c, i, fp_check_avx(c));
+}
+
+static enum emul op_avx_load(struct cpu *c, const struct insn *i)
+{
+	return vec_load(c, i, fp_check_avx(c));
+}
+
+static enum emul op_avx_store(struct cpu *c, const struct insn *i)
+{
+	return vec_store(c, i, fp_check_avx(c));
 }
 
 /* Does @i touch the x87 state?  CVTPI2PS from memory does on Intel's processors. */
@@ -187,65 +234,130 @@ static enum emul vec_check(struct cpu *c, const struct fp_stub *s, bool mmx)
 	return r;
 }
 
-/* Copy the operand at @home to @tmp if there is one; the copy is what the stub sees. */
-static u8 *vec_copy(struct vec_buf *tmp, const u8 *home, unsigned kind)
+/* Copies of the operands of reg and r/m; the copies are what the stub sees. */
+struct vec_copies {
+	u8 regs[STUB_HIGH + 2 * VEC_BYTES]; /* low halves first */
+	struct vec_buf mem;
+};
+
+static void vec_copy(u8 *to, const u8 *from, unsigned kind, bool avx)
 {
-	if (!home)
-		return NULL;
-	memcpy(tmp->b, home, vec_home_bytes(kind));
-	return tmp->b;
+	memcpy(to, from, vec_home_bytes(kind));
+	if (avx && kind == STUB_XMM)
+		memcpy(to + STUB_HIGH, from + STUB_HIGH, VEC_BYTES);
+}
+
+/* Bring in the operands of @i.  Return: as the read of a memory operand. */
+static enum emul vec_fetch(struct cpu *c, const struct insn *i, const struct fp_stub *s,
+			   struct vec_copies *k, struct fp_args *a)
+{
+	u8 *reg = vec_home(c, s->reg_kind, vec_reg_number(i));
+	u8 *rm = vec_home(c, s->rm_kind, vec_rm_number(i));
+	bool avx = s->flags & STUB_AVX;
+
+	*a = (struct fp_args){
+		.reg = k->regs,
+		.rm = s->rm_kind == STUB_MEM ? k->mem.b : k->regs + VEC_BYTES,
+		.vvvv = cpu_fp(c)->xmm[i->vvvv],
+		.extra = cpu_fp(c)->xmm[i->opnd[3].reg],
+		.body = vec_body(s, i),
+	};
+	if (reg)
+		vec_copy(a->reg, reg, s->reg_kind, avx);
+	if (rm)
+		vec_copy(a->rm, rm, s->rm_kind, avx);
+	if (s->rm_kind == STUB_MEM && (s->flags & STUB_RRM))
+		return vec_read(c, i, s, &k->mem);
+	return EMUL_CONTINUE;
+}
+
+/* Store the copies that were written. */
+static void vec_commit(struct cpu *c, const struct insn *i, const struct fp_stub *s,
+		       const struct fp_args *a)
+{
+	u8 *reg = vec_home(c, s->reg_kind, vec_reg_number(i));
+	u8 *rm = vec_home(c, s->rm_kind, vec_rm_number(i));
+	bool avx = s->flags & STUB_AVX;
+
+	if (s->flags & STUB_EFLAGS)
+		c->aflags = a->rflags & RF_ARITH;
+	if (s->flags & STUB_WREG) {
+		vec_copy(reg, a->reg, s->reg_kind, avx);
+		if (s->reg_kind == STUB_MM)
+			mmx_written(reg);
+	}
+	if ((s->flags & STUB_WRM) && rm) {
+		vec_copy(rm, a->rm, s->rm_kind, avx);
+		if (s->rm_kind == STUB_MM)
+			mmx_written(rm);
+	}
 }
 
 static enum emul op_vec_any(struct cpu *c, const struct insn *i)
 {
 	const struct fp_stub *s = vec_stub(i);
-	u8 *reg = vec_home(c, s->reg_kind, vec_reg_number(i));
-	u8 *rm = vec_home(c, s->rm_kind, vec_rm_number(i));
-	struct vec_buf reg_buf, rm_buf;
-	u64 rflags = 0;
+	struct vec_copies k;
+	struct fp_args a;
+	u32 raised = 0;
 	bool mmx = vec_is_mmx(c, i, s);
-	enum emul r = vec_check(c, s, mmx);
-	u8 *reg_arg, *rm_arg;
+	enum emul r = s->flags & STUB_AVX ? fp_check_avx(c) : vec_check(c, s, mmx);
 
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	if (s->rm_kind == STUB_MEM && (s->flags & STUB_RRM)) {
-		r = vec_read(c, i, s, &rm_buf);
+	r = vec_fetch(c, i, s, &k, &a);
+	if (unlikely(r != EMUL_CONTINUE))
+		return r;
+	if (s->flags & STUB_FPEXC)
+		raised = fp_except_run(c, i, s, &a);
+	else
+		s->load(a.reg, a.rm, a.body, &a.rflags, a.vvvv, a.extra);
+	if (s->rm_kind == STUB_MEM && (s->flags & STUB_WRM)) {
+		/* A store that faults comes first, and leaves MXCSR as it was. */
+		r = fp_except_stops(c, raised) ? vec_probe(c, i, s) :
+						 vec_write(c, i, s, &k.mem);
 		if (unlikely(r != EMUL_CONTINUE))
 			return r;
 	}
-	reg_arg = vec_copy(&reg_buf, reg, s->reg_kind);
-	rm_arg = s->rm_kind == STUB_MEM ? rm_buf.b : vec_copy(&rm_buf, rm, s->rm_kind);
-	if (s->flags & STUB_FPEXC) {
-		u32 raised =
-			fp_except_run(c, s, reg_arg, rm_arg, vec_body(s, i), &rflags);
-
-		if (raised)
-			r = fp_except_raise(c, raised);
-		/* The x87 state changes even if the exception stops the instruction. */
-		if (r != EMUL_CONTINUE && mmx)
-			fp_enter_mmx(cpu_fp(c));
-	} else {
-		s->load(reg_arg, rm_arg, vec_body(s, i), &rflags);
-	}
-	if (r == EMUL_CONTINUE && s->rm_kind == STUB_MEM && (s->flags & STUB_WRM))
-		r = vec_write(c, i, s, &rm_buf);
+	if (raised)
+		r = fp_except_raise(c, raised);
+	/* The x87 state changes even if the exception stops the instruction. */
+	if (r != EMUL_CONTINUE && mmx)
+		fp_enter_mmx(cpu_fp(c));
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	if (s->flags & STUB_EFLAGS)
-		c->aflags = rflags & RF_ARITH;
-	if (s->flags & STUB_WREG) {
-		memcpy(reg, reg_arg, vec_home_bytes(s->reg_kind));
-		if (s->reg_kind == STUB_MM)
-			mmx_written(reg);
-	}
-	if ((s->flags & STUB_WRM) && rm) {
-		memcpy(rm, rm_arg, vec_home_bytes(s->rm_kind));
-		if (s->rm_kind == STUB_MM)
-			mmx_written(rm);
-	}
+	vec_commit(c, i, s, &a);
 	if (mmx)
 		fp_enter_mmx(cpu_fp(c));
+	return EMUL_CONTINUE;
+}
+
+/* PCMPESTRI, PCMPESTRM, PCMPISTRI, PCMPISTRM: the result is in ECX or XMM0, and in
+ * the flags. */
+static enum emul op_string(struct cpu *c, const struct insn *i)
+{
+	const struct fp_stub *s = vec_stub(i);
+	struct fp_image *f = cpu_fp(c);
+	struct fp_string str = { .rax = c->gpr[R_RAX], .rdx = c->gpr[R_RDX] };
+	struct vec_buf buf;
+	enum emul r = vec_check_vex(c, i);
+
+	if (unlikely(r != EMUL_CONTINUE))
+		return r;
+	if (s->rm_kind == STUB_MEM)
+		r = vec_read(c, i, s, &buf);
+	else
+		memcpy(buf.b, f->xmm[vec_rm_number(i)], VEC_BYTES);
+	if (unlikely(r != EMUL_CONTINUE))
+		return r;
+	fp_string_call(f->xmm[vec_reg_number(i)], buf.b, vec_body(s, i), &str);
+	c->aflags = str.flags & RF_ARITH;
+	if (i->opcode & 1) {
+		c->gpr[R_RCX] = (u32)str.rcx;
+		return EMUL_CONTINUE;
+	}
+	memcpy(f->xmm[0], str.xmm0, VEC_BYTES);
+	if (i->vl)
+		memset(f->ymmh[0], 0, VEC_BYTES);
 	return EMUL_CONTINUE;
 }
 
@@ -269,9 +381,13 @@ op_fn vec_select(const struct insn *i)
 		return op_emms;
 	if (!s->body)
 		return NULL;
+	if (s->flags & STUB_STR)
+		return op_string;
 	if (s->flags & (STUB_MMX | STUB_FPEXC | STUB_EFLAGS))
 		return op_vec_any;
 	if (s->rm_kind != STUB_MEM)
-		return op_vec_reg;
-	return s->flags & STUB_WRM ? op_vec_store : op_vec_load;
+		return s->flags & STUB_AVX ? op_avx_reg : op_vec_reg;
+	if (s->flags & STUB_WRM)
+		return s->flags & STUB_AVX ? op_avx_store : op_vec_store;
+	return s->flags & STUB_AVX ? op_avx_load : op_vec_load;
 }

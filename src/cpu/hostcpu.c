@@ -56,6 +56,8 @@ static void read_leaf7(void)
 	host.adx = l.b & (1u << 19);
 	host.sha = l.b & (1u << 29);
 	host.gfni = l.c & (1u << 8);
+	host.vaes = host.avx && (l.c & (1u << 9));
+	host.vpclmul = host.avx && (l.c & (1u << 10));
 	host.rdpid = l.c & (1u << 22);
 	host.fsrm = l.d & (1u << 4);
 }
@@ -65,6 +67,7 @@ static void read_leaf1(void)
 	struct leaf l = cpuid_leaf(1, 0);
 	bool ymm;
 
+	host.sse3 = l.c & 1;
 	host.pclmul = l.c & (1u << 1);
 	host.ssse3 = l.c & (1u << 9);
 	host.cx16 = l.c & (1u << 13);
@@ -112,11 +115,26 @@ const struct hostcpu *hostcpu(void)
 
 bool hostcpu_runs(unsigned feature)
 {
+	const struct hostcpu *h = hostcpu();
+	bool avx = h->xsave && h->avx;
+
 	switch (feature) {
-	case FEAT_CX16:
-		return hostcpu()->cx16;
-	default:
-		return true;
+	case FEAT_CX16: return h->cx16;
+	case FEAT_SSE3: return h->sse3;
+	case FEAT_SSSE3: return h->ssse3;
+	case FEAT_SSE41: return h->sse41;
+	case FEAT_SSE42: return h->sse42;
+	case FEAT_AES: return h->aes;
+	case FEAT_PCLMUL: return h->pclmul;
+	case FEAT_SHA: return h->sha;
+	case FEAT_GFNI: return h->gfni;
+	case FEAT_AVX: return avx;
+	case FEAT_AVX2: return avx && h->avx2;
+	case FEAT_FMA: return avx && h->fma;
+	case FEAT_F16C: return avx && h->f16c;
+	case FEAT_VAES: return avx && h->aes && h->vaes;
+	case FEAT_VPCLMUL: return avx && h->pclmul && h->vpclmul;
+	default: return true;
 	}
 }
 

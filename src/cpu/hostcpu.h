@@ -14,8 +14,8 @@
 	X(popcnt) X(movbe) X(lzcnt) X(bmi1) X(bmi2) X(adx) X(sse42) X(cx16)    \
 	X(rdrand) X(rdseed) X(rdtscp) X(rdpid) X(fsgsbase) X(avx) X(avx2)      \
 	X(fma) X(f16c) X(xsave) X(xsaveopt) X(xsavec) X(xgetbv1) X(xsaves) X(xsaveerptr)  \
-	X(ssse3) X(sse41) X(aes) X(pclmul) X(sha) X(gfni) X(fsrm)              \
-	X(execmem) X(shm)
+	X(sse3) X(ssse3) X(sse41) X(aes) X(pclmul) X(sha) X(gfni) X(vaes)      \
+	X(vpclmul) X(fsrm) X(execmem) X(shm)
 
 /** struct hostcpu - one bool a feature, by the names above
  * The last two are the host kernel's, true unless hidden: executable memory for

@@ -45,6 +45,29 @@ static bool has_feature(const struct cpu *c, unsigned feature)
 	return !c->cpuid || !c->cpuid->n || cpuid_has_feature(c->cpuid, feature);
 }
 
+/* What runs on the host's own instructions needs them, whatever the client's table
+ * says.  CRC32 came with SSE4.2 but is computed where the host lacks it. */
+static bool is_offered(const struct cpu *c, const struct insn *i,
+		       const struct insn_row *row)
+{
+	unsigned feature = i->op == OP_CMPXCHG16B ? FEAT_CX16 : row->feature;
+
+	if ((row->attr & ROW_AVX) && !(has_feature(c, FEAT_AVX) && hostcpu_runs(FEAT_AVX)))
+		return false;
+	return has_feature(c, feature) && (hostcpu_runs(feature) || i->op == OP_CRC32);
+}
+
+/* VEX-encoded instructions on general registers: not in real and virtual-8086 mode. */
+static enum emul op_vex_integer(struct cpu *c, const struct insn *i)
+{
+	op_fn fn;
+
+	if (!(c->mmu.cr0 & CR0_PE) || (c->rflags & RF_VM))
+		return cpu_ud(c);
+	fn = op_select(i);
+	return fn ? fn(c, i) : interp_missing(c, i);
+}
+
 /* Without LZCNT and TZCNT their bytes are BSR and BSF with a prefix that means
  * nothing. */
 static void reinterpret(const struct cpu *c, struct insn *i)
@@ -60,16 +83,13 @@ static void reinterpret(const struct cpu *c, struct insn *i)
 static op_fn choose(const struct cpu *c, struct insn *i)
 {
 	const struct insn_row *row = insn_row(i->row);
-	unsigned feature = row->feature;
 	op_fn fn;
 
 	reinterpret(c, i);
-	if (i->op == OP_CMPXCHG16B)
-		feature = FEAT_CX16;
-	/* What runs on the host's own instructions needs them, whatever the client's
-	 * table says. */
-	if (!has_feature(c, feature) || (!hostcpu_runs(feature) && i->op != OP_CRC32))
+	if (!is_offered(c, i, row))
 		return op_undefined;
+	if ((i->flags & INSN_VEX) && !(row->attr & ROW_AVX) && c->code_bits != 64)
+		return op_vex_integer;
 	if (row->attr & ROW_PRIV)
 		return op_privileged;
 	fn = op_select(i);

@@ -68,8 +68,27 @@ static int vex_prefix(struct decoder *d, u8 first)
 	d->vex = true;
 	d->vex_l = p1 & 4;
 	d->vex_pp = pp[p1 & 3];
-	d->vex_vvvv = ~p1 >> 3 & 15;
+	d->vex_vvvv = ~p1 >> 3 & (d->mode->bits == 64 ? 15 : 7);
 	return map >= 1 && map <= 3 ? MAP_VEX + map : -1;
+}
+
+static u8 address_size(const struct decoder *d)
+{
+	if (d->mode->bits == 64)
+		return d->adsz ? 4 : 8;
+	return (d->mode->bits == 32) != d->adsz ? 4 : 2;
+}
+
+/* #UD.  As much is fetched as for LES and LDS (seen on AMD's processors). */
+static void rex_before_vex(struct decoder *d)
+{
+	struct insn unused = { .adsize = address_size(d) };
+	u8 modrm = dec_u8(d);
+
+	d->mod = modrm >> 6;
+	d->rm = modrm & 7;
+	if (d->mod != 3)
+		modrm_address(d, &unused);
 }
 
 static int opcode_map(struct decoder *d, u8 *opcode)
@@ -83,11 +102,17 @@ static int opcode_map(struct decoder *d, u8 *opcode)
 			d->bad_short = true;
 	}
 	if ((*opcode == 0xc4 || *opcode == 0xc5) && vex_ok) {
-		bool legacy = d->opsz || d->rep || d->lock || d->rex;
-		int map = vex_prefix(d, *opcode);
+		int map;
 
+		if (d->rex) {
+			rex_before_vex(d);
+			return -1;
+		}
+		/* Prefixes that must not be there are #UD when all is fetched. */
+		d->bad_prefix = d->opsz || d->rep || d->lock;
+		map = vex_prefix(d, *opcode);
 		*opcode = dec_u8(d);
-		return legacy ? -1 : map;
+		return map;
 	}
 	if (*opcode != 0x0f)
 		return MAP_1B;
@@ -125,6 +150,8 @@ static bool row_fits(const struct decoder *d, const struct table_row *r)
 		return false;
 	if ((r->attr & A_NOTAMD) && d->mode->vendor == VENDOR_AMD)
 		return false;
+	if ((r->attr & (d->vex_l ? A_L0 : A_L1)) || (r->attr & (d->rex & 8 ? A_W0 : A_W1)))
+		return false;
 	if (!prefix_fits(d, r))
 		return false;
 	bool is_reg = d->mod == 3;
@@ -149,7 +176,7 @@ by_operands:
 		case K_I2: case K_Ib: case K_Iv: case K_Iw: case K_Iz: case K_Jb: case K_Jz:
 		case K_Ob: case K_Ov: case K_S0: case K_S1: case K_S2: case K_S3: case K_S4:
 		case K_S5: case K_Zb: case K_Zv: case K_b: case K_eAX: case K_rAX: case K_sIb:
-		case K_v: case K_z: case K_T0: case K_By:
+		case K_v: case K_z: case K_T0: case K_By: case K_Hx: case K_Hdq: case K_Lx:
 			break;
 		default:
 			return true;
@@ -206,13 +233,6 @@ static u8 operand_size(const struct decoder *d, const struct table_row *r)
 		return opsz ? 2 : 4;
 	}
 	return (d->mode->bits == 32) != opsz ? 4 : 2;
-}
-
-static u8 address_size(const struct decoder *d)
-{
-	if (d->mode->bits == 64)
-		return d->adsz ? 4 : 8;
-	return (d->mode->bits == 32) != d->adsz ? 4 : 2;
 }
 
 static bool lock_is_legal(const struct decoder *d, const struct insn *i,
@@ -291,6 +311,9 @@ static void init_insn(struct insn *i, const struct decoder *d, const struct tabl
 	i->opcode = opcode;
 	i->modrm = (u8)(d->mod << 6 | d->reg << 3 | d->rm);
 	i->rex = d->rex & 15;
+	/* Outside 64-bit mode W counts only where it selects the instruction. */
+	if (d->mode->bits != 64 && !(r->attr & (A_W0 | A_W1)))
+		i->rex &= 7;
 	i->seg = SEG_DS;
 	i->base = i->index = REG_NONE;
 	i->vl = d->vex ? (d->vex_l ? 32 : 16) : 0;
@@ -330,18 +353,35 @@ static void byte_size(struct insn *i, const struct table_row *r)
 		i->opsize = 4;
 }
 
-static bool vex_rules(const struct decoder *d, const struct table_row *r)
+/* A gather's destination, index and mask are three registers. */
+static bool vsib_rules(const struct insn *i)
+{
+	u8 dst = i->opnd[0].reg, mask = i->opnd[2].reg;
+
+	return dst != mask && dst != i->index && mask != i->index;
+}
+
+static bool vex_rules(const struct decoder *d, const struct insn *i,
+		      const struct table_row *r)
 {
 	bool uses_vvvv = false;
 
 	for (unsigned n = 0; n < 4; n++)
-		uses_vvvv |= r->opnd[n].spec == K_By;
-	return !d->vex_l && (uses_vvvv || d->vex_vvvv == 0);
+		uses_vvvv |= r->opnd[n].spec == K_By || r->opnd[n].spec == K_Hx ||
+			     r->opnd[n].spec == K_Hdq;
+	if (d->vex_l && !(r->attr & A_AVX))
+		return false;
+	if (d->vsib && !vsib_rules(i))
+		return false;
+	return uses_vvvv || d->vex_vvvv == 0;
 }
 
 static bool fill(struct decoder *d, struct insn *i, const struct table_row *r)
 {
 	/* VEX.vvvv was stored complemented: 15 encodes register 0's absence. */
+	d->vsib = r->attr & A_VSIB;
+	if (d->vsib && (d->rm != 4 || i->adsize == 2))
+		return false;
 	if (d->has_modrm && d->mod != 3)
 		modrm_address(d, i);
 	for (unsigned n = 0; n < 4 && r->opnd[n].spec != K_NONE; n++) {
@@ -353,7 +393,7 @@ static bool fill(struct decoder *d, struct insn *i, const struct table_row *r)
 	if (r->attr & A_STRING)
 		string_operands(d, i, r);
 	special_rows(d, i, r);
-	if (d->vex && !vex_rules(d, r))
+	if (d->vex && (d->bad_prefix || !vex_rules(d, i, r)))
 		return false;
 	if (d->lock && !d->vex && !lock_is_legal(d, i, r))
 		return false;

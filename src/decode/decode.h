@@ -105,7 +105,7 @@ struct insn {
 	u8 cond;   /* condition code 0..15 of Jcc, SETcc, CMOVcc */
 	u8 seg;	   /* segment of the memory operand (or of the string source) */
 	u8 base;   /* REG_NONE, REG_IP or 0..15 */
-	u8 index;  /* REG_NONE or 0..15 */
+	u8 index;  /* REG_NONE or 0..15; ROW_VSIB: vector register */
 	u8 scale;  /* log2: 0..3 */
 	u8 vl;	   /* VEX: vector length in bytes, 16 or 32; else 0 */
 	/* Encoding, for those who copy or re-emit the instruction. */
@@ -130,13 +130,14 @@ struct insn {
 #define ROW_MMX	     BIT(3)
 #define ROW_SSE	     BIT(4) /* legacy SSE: CR0.EM/TS, CR4.OSFXSR */
 #define ROW_AVX	     BIT(5) /* XCR0 and CR4.OSXSAVE */
-#define ROW_ALIGN    BIT(6) /* 16-byte alignment of the memory operand: #GP */
+#define ROW_ALIGN    BIT(6) /* the memory operand must be aligned to its size: #GP */
 #define ROW_STRING   BIT(7)
 #define ROW_D64	     BIT(8) /* operand size 64 by default in 64-bit mode */
 #define ROW_FPEXC    BIT(9) /* may raise a SIMD floating-point exception */
 #define ROW_FXSAVE   BIT(10) /* FXSAVE, FXRSTOR */
 #define ROW_MMXU     BIT(11) /* an SSE form that uses an MMX register */
 #define ROW_NOWAIT   BIT(12) /* x87 form that ignores pending exceptions */
+#define ROW_VSIB     BIT(13) /* insn.index is a vector register */
 
 /** struct insn_row - the facts that all encodings of a form share
  * @flags_read, @flags_written, @flags_undef: RF_* masks (CF..OF)

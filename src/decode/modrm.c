@@ -64,7 +64,7 @@ static void address_sib(struct decoder *d, struct insn *i)
 	u8 sib = dec_u8(d), index = (sib >> 3 & 7) | (d->rex & 2) << 2;
 
 	i->scale = sib >> 6;
-	i->index = index == R_RSP ? REG_NONE : index;
+	i->index = index == R_RSP && !d->vsib ? REG_NONE : index;
 	i->base = (sib & 7) | (d->rex & 1) << 3;
 	if ((sib & 7) == R_RBP && d->mod == 0) {
 		i->base = REG_NONE;

@@ -81,11 +81,20 @@ static bool control_reg(const struct decoder *d, struct operand *o)
 	return n == 0 || n == 2 || n == 3 || n == 4 || n == 8;
 }
 
+/* The register in the top half of an immediate byte. */
+static void is4_register(struct decoder *d, struct insn *i, struct operand *o)
+{
+	u8 b = (u8)dec_imm(d, 1);
+
+	i->immsize++;
+	set(o, OPD_XMM, d->mode->bits == 64 ? b >> 4 : b >> 4 & 7, i->vl);
+}
+
 bool operand_fill(struct decoder *d, struct insn *i, const struct table_row *row, unsigned n)
 {
 	struct operand *o = &i->opnd[n];
 	unsigned v = i->opsize, y = i->opsize == 8 ? 8 : 4, m = d->mode->bits == 64 ? 8 : 4;
-	unsigned z = v == 2 ? 2 : 4;
+	unsigned z = v == 2 ? 2 : 4, x = i->vl ? i->vl : 16;
 
 	o->access = row->opnd[n].access;
 	switch ((enum opnd_spec)row->opnd[n].spec) {
@@ -108,6 +117,7 @@ bool operand_fill(struct decoder *d, struct insn *i, const struct table_row *row
 	case K_Dd: set(o, OPD_DR, reg_field(d), m); return reg_field(d) < 8;
 	case K_Eb: set_rm(d, o, OPD_GPR, 1); return true;
 	case K_Ed: set_rm(d, o, OPD_GPR, 4); return true;
+	case K_Edb: set_rm(d, o, OPD_GPR, d->mod == 3 ? 4 : 1); return true;
 	case K_Edw: set_rm(d, o, OPD_GPR, d->mod == 3 ? 4 : 2); return true;
 	case K_Er: set_rm(d, o, OPD_GPR, v); return true;
 	case K_Ev: set_rm(d, o, OPD_GPR, v); return true;
@@ -120,6 +130,10 @@ bool operand_fill(struct decoder *d, struct insn *i, const struct table_row *row
 	case K_Gw: set(o, OPD_GPR, reg_field(d), 2); return true;
 	case K_Gy: set(o, OPD_GPR, reg_field(d), y); return true;
 	case K_Gz: set(o, OPD_GPR, reg_field(d), z); return true;
+	case K_Hdq: set(o, OPD_XMM, d->vex_vvvv, 16); return true;
+	case K_Hx: set(o, OPD_XMM, d->vex_vvvv, x); return true;
+	case K_Lx: is4_register(d, i, o); return true;
+	case K_Mx: set(o, OPD_MEM, 0, x); return true;
 	case K_I2: i->imm2 = (u16)dec_imm(d, 1); i->immsize++; set(o, OPD_IMM2, 0, 1); return true;
 	case K_Ib: immediate(d, i, o, 1, 1, false); return true;
 	case K_sIb: immediate(d, i, o, 1, v, true); return true;
@@ -160,11 +174,18 @@ bool operand_fill(struct decoder *d, struct insn *i, const struct table_row *row
 	case K_Ti: set(o, OPD_ST, d->rm, 10); return true;
 	case K_Vd: set(o, OPD_XMM, reg_field(d), 4); return true;
 	case K_Vq: set(o, OPD_XMM, reg_field(d), 8); return true;
-	case K_Vx: set(o, OPD_XMM, reg_field(d), 16); return true;
+	case K_Vdq: set(o, OPD_XMM, reg_field(d), 16); return true;
+	case K_Vx: set(o, OPD_XMM, reg_field(d), x); return true;
 	case K_Vy: set(o, OPD_XMM, reg_field(d), y); return true;
 	case K_Wd: set_rm(d, o, OPD_XMM, 4); return true;
 	case K_Wq: set_rm(d, o, OPD_XMM, 8); return true;
-	case K_Wx: set_rm(d, o, OPD_XMM, 16); return true;
+	case K_Wb: set_rm(d, o, OPD_XMM, 1); return true;
+	case K_Ww: set_rm(d, o, OPD_XMM, 2); return true;
+	case K_Wdq: set_rm(d, o, OPD_XMM, 16); return true;
+	case K_We: set_rm(d, o, OPD_XMM, x / 8); return true;
+	case K_Wf: set_rm(d, o, OPD_XMM, x / 4); return true;
+	case K_Wh: set_rm(d, o, OPD_XMM, x / 2); return true;
+	case K_Wx: set_rm(d, o, OPD_XMM, x); return true;
 	case K_Zb: set_gpr(d, o, (i->opcode & 7) | (d->rex & 1) << 3, 1); return true;
 	case K_Zv: set(o, OPD_GPR, (i->opcode & 7) | (d->rex & 1) << 3, v); return true;
 	case K_b: case K_v: case K_z: return true; /* implied operands: size only */

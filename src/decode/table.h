@@ -15,7 +15,8 @@ enum row_mode { MODE_A, MODE_M64, MODE_I64 };
  * I immediate, J displacement, V/W vector, P/Q MMX, T x87, S segment, C/D
  * control and debug registers.  Sizes: b w d q x(16) v(operand size)
  * z(operand size, at most 4 bytes immediate) y(4 or 8) m(mode's word) s(reg,
- * 4 or 8). */
+ * 4 or 8) dq(16).  H is the vector in VEX.vvvv, L the one in imm8[7:4].  With VEX,
+ * x is the vector length, h, f and e are a half, a quarter and an eighth of it. */
 #define OPND_KINDS(X)                                                            \
 	X(NONE) X(1) X(AL) X(AX) X(Ap) X(By) X(CL) X(Cd) X(DX) X(Dd) X(Eb) X(Ed) \
 	X(Edw) X(Er) X(Ev) X(Ew) X(Ey) X(Gb) X(Gm) X(Gs) X(Gv) X(Gw) X(Gy) X(Gz) \
@@ -23,19 +24,22 @@ enum row_mode { MODE_A, MODE_M64, MODE_I64 };
 	X(Mp) X(Mq) X(Mq8) X(Ms) X(Mt) X(Mv) X(Mw) X(My) X(Ob) X(Ov) X(Pq) X(Py) \
 	X(Qd) X(Qq) X(Rm) X(Rv) X(Ry) X(S0) X(S1) X(S2) X(S3) X(S4) X(S5) X(Sw)  \
 	X(T0) X(Ti) X(Vd) X(Vq) X(Vx) X(Vy) X(Wd) X(Wq) X(Wx) X(Zb) X(Zv) X(b)   \
-	X(eAX) X(rAX) X(sIb) X(v) X(z)
+	X(eAX) X(rAX) X(sIb) X(v) X(z) X(Edb) X(Hdq) X(Hx) X(Lx) X(Mx) X(Vdq)    \
+	X(Wb) X(Wdq) X(We) X(Wf) X(Wh) X(Ww)
 enum opnd_spec {
 #define X(k) K_##k,
 	OPND_KINDS(X)
 #undef X
 };
 
-/* Row attributes: the low ten are insn_row.attr's. */
+/* Row attributes: the low 16 are insn_row.attr's. */
 #define A_LOCK	  ROW_LOCKABLE
 #define A_PRIV	  ROW_PRIV
 #define A_X87	  ROW_X87
 #define A_MMX	  ROW_MMX
 #define A_SSE	  ROW_SSE
+#define A_AVX	  ROW_AVX
+#define A_VSIB	  ROW_VSIB
 #define A_ALIGN	  ROW_ALIGN
 #define A_STRING  ROW_STRING
 #define A_D64	  ROW_D64
@@ -56,6 +60,11 @@ enum opnd_spec {
 #define A_XCHG90  BIT(26)
 #define A_XLAT	  BIT(27)
 #define A_NOTAMD  BIT(28) /* not on AMD's processors */
+/* VEX.L and VEX.W that select the row; neither: any.  Without A_AVX: L=0. */
+#define A_L0	  BIT64(32)
+#define A_L1	  BIT64(33)
+#define A_W0	  BIT64(34)
+#define A_W1	  BIT64(35)
 
 struct opnd_row {
 	u8 spec; /* enum opnd_spec */
@@ -64,7 +73,7 @@ struct opnd_row {
 
 struct table_row {
 	struct insn_row pub;
-	u32 attr;
+	u64 attr;
 	u8 map, opcode, pp, mod;
 	s8 reg, rm;
 	u8 mode;
@@ -90,8 +99,9 @@ struct decoder {
 	u8 seg;	    /* override or 0xff */
 	u8 rex;	    /* 0x40..0x4f or 0 */
 	bool vex, vex_l;
+	bool bad_prefix; /* 66, F2, F3 or F0 before VEX */
 	u8 vex_pp, vex_vvvv;
-	bool has_modrm;
+	bool has_modrm, vsib;
 	u8 mod, reg, rm; /* reg and rm without REX */
 };
 

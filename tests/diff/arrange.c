@@ -89,7 +89,7 @@ static void random_contents(struct diff_case *k, u64 va, unsigned n)
 {
 	u8 b[64];
 
-	if (n < 1 || n > 16 || rng_chance(30))
+	if (n < 1 || n > 32 || rng_chance(30))
 		return;
 	if (n == 10)
 		value_f80(b);
@@ -99,6 +99,8 @@ static void random_contents(struct diff_case *k, u64 va, unsigned n)
 		memcpy(b, &(u64){value_f64()}, 8);
 	else
 		value_vector(b);
+	if (n > 16)
+		value_vector(b + 16);
 	edit(k, va, b, n);
 }
 
@@ -208,6 +210,7 @@ static unsigned mem_bytes(const struct insn *i, unsigned *align)
 	case OP_FLDENV:
 		return i->opsize == 2 ? 14 : 28;
 	case OP_MASKMOVDQU:
+	case OP_VMASKMOVDQU:
 		return 16;
 	case OP_MASKMOVQ:
 		return 8;
@@ -215,7 +218,7 @@ static unsigned mem_bytes(const struct insn *i, unsigned *align)
 		break;
 	}
 	if (n >= 8)
-		*align = n >= 16 ? 16 : 8;
+		*align = n >= 32 ? 32 : n >= 16 ? 16 : 8;
 	else if (n)
 		*align = n;
 	return n ? n : 1;
@@ -246,6 +249,7 @@ static void special_contents(struct arranger *a, u64 target)
 		edit(k, target + 24, &mxcsr, 4);
 		break;
 	case OP_LDMXCSR:
+	case OP_VLDMXCSR:
 		edit(k, target, &mxcsr, 4);
 		break;
 	case OP_JMP:
@@ -272,6 +276,30 @@ static void arrange_memory(struct arranger *a)
 			rng_below(1000) - (rng_chance(50) ? 500 : 0);
 	aim(a, target);
 	special_contents(a, target);
+}
+
+/* A gather: the base somewhere in the data, an index for each element's target. */
+static void arrange_gather(struct arranger *a)
+{
+	struct insn *i = a->i;
+	unsigned size = i->opnd[1].size, index = i->opcode & 1 ? 8 : 4;
+	bool low = i->adsize == 4 || i->base == REG_NONE || rng_chance(10);
+	u64 origin = data_va(low, (u32)rng_below(2 * 4096));
+	u8 *lo, *hi;
+
+	if (i->base == REG_NONE)
+		patch_disp(a, origin - seg_base(a), 4);
+	else
+		a->k->in.gpr[i->base] = (origin - seg_base(a) - (u64)i->disp) |
+					(i->adsize == 4 ? rng() << 32 : 0);
+	state_vector(&a->k->in, i->index, &lo, &hi);
+	for (unsigned k = 0; k < 32 / index; k++) {
+		u64 t = rng_chance(60) ? data_va(low, (u32)rng_below(2 * 4096 - 8))
+				       : pick_target(size, 1, low);
+		s64 v = (s64)(t - origin) >> i->scale;
+
+		memcpy((k * index < 16 ? lo : hi - 16) + k * index, &v, index);
+	}
 }
 
 /* --- implied operands ----------------------------------------------------------------
@@ -452,7 +480,9 @@ static void arrange_insn(struct arranger *a)
 	default:
 		break;
 	}
-	if (a->i->flags & INSN_MEM && !string)
+	if (insn_row(a->i->row)->attr & ROW_VSIB)
+		arrange_gather(a);
+	else if (a->i->flags & INSN_MEM && !string)
 		arrange_memory(a);
 	if (a->i->nopnd && a->i->opnd[0].kind == OPD_REL)
 		arrange_relative(a);

@@ -105,12 +105,14 @@ static void compare_fp(struct report *r, const struct diff_outcome *h,
 		differ_bytes(r, "st", n, a + 32 + 16 * n, b + 32 + 16 * n, 10);
 	for (unsigned n = 0; n < 16; n++)
 		differ_bytes(r, "xmm", n, a + 160 + 16 * n, b + 160 + 16 * n, 16);
+	for (unsigned n = 0; n < 16; n++)
+		differ_bytes(r, "ymm high ", n, h->s.ymmh[n], g->s.ymmh[n], 16);
 	/* The way through the host's signal frame loses the pointers. */
 	if (h->how == DIFF_FAULT)
 		return;
 	/* The host's kernel loses them too, when it switches tasks while no exception
 	 * is pending: worth another try. */
-	compare_lost_pointers = !h->s.env[3] || !h->s.env[5];
+	compare_lost_pointers |= !h->s.env[3] || !h->s.env[5];
 	differ64(r, "x87 fip", h->s.env[3], g->s.env[3]);
 	differ64(r, "x87 fop", h->s.env[4] >> 16, g->s.env[4] >> 16);
 	differ64(r, "x87 fdp", h->s.env[5], g->s.env[5]);
@@ -182,12 +184,23 @@ static void restore_memory(void)
 	}
 }
 
+/* They may be lost, and loaded again, before and after such an instruction. */
+static bool stores_pointers(const struct diff_case *k)
+{
+	for (unsigned n = 0; n < k->ninsn; n++)
+		if (k->insn[n].op == OP_FNSTENV || k->insn[n].op == OP_FNSAVE ||
+		    k->insn[n].op == OP_FXSAVE || k->insn[n].op == OP_XSAVE ||
+		    k->insn[n].op == OP_XSAVEOPT)
+			return true;
+	return false;
+}
+
 bool compare_run(const struct diff_case *k, bool verbose, struct diff_outcome *guest)
 {
 	struct report r = {.verbose = verbose};
 	struct diff_outcome host;
 
-	compare_lost_pointers = false;
+	compare_lost_pointers = stores_pointers(k);
 	set_code(k);
 	apply_edits(k);
 	guest_run(k, guest);

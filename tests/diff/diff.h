@@ -37,7 +37,7 @@
 #define CASE_MAX_CODE  (CASE_MAX_INSNS * 15 + 16)
 #define CASE_MAX_EDITS 8
 
-/* Registers.  Offsets are known to native.S. */
+/* Registers.  Offsets are known to native_entry.S. */
 struct diff_state {
 	u64 gpr[16];
 	u64 rip, rflags, fsbase, gsbase;
@@ -45,6 +45,7 @@ struct diff_state {
 	u8 fx[512] __attribute__((aligned(64)));
 	u32 env[7]; /* FNSTENV: FIP, FOP and FDP are looked at */
 	u32 pad2;
+	u8 ymmh[16][16] __attribute__((aligned(64))); /* bits 255:128 */
 };
 
 /* Bytes of the data pages that differ from the base pattern. */
@@ -125,6 +126,12 @@ void native_handlers(void);
 u8 *native_code(void);	/* writable view of the code pages */
 u8 *native_data(void);	/* writable view of the data span (hole included) */
 void native_run(const struct diff_case *k, struct diff_outcome *out);
+/** state_vector() - the two halves of vector register @n of @s */
+static inline void state_vector(struct diff_state *s, unsigned n, u8 **lo, u8 **hi)
+{
+	*lo = s->fx + 160 + 16 * n;
+	*hi = s->ymmh[n];
+}
 u64 native_exit_address(bool b);
 bool native_has_fsgsbase(void);
 

@@ -41,8 +41,13 @@ static void put_prefixes(struct builder *w, const struct table_row *r)
 		put(w, segs[rng_below(6)]);
 	if (rng_chance(6))
 		put(w, 0x67);
-	if (vex)
+	if (vex) {
+		static const u8 illegal[] = {0x66, 0xf2, 0xf3, 0xf0, 0x40, 0x48};
+
+		if (rng_chance(4))
+			put(w, illegal[rng_below(ARRAY_SIZE(illegal))]);
 		return;
+	}
 	if ((r->pp == PP_N || r->pp == PP_P) && rng_chance(20))
 		put(w, 0x66);
 	if (r->pp == PP_N && rng_chance(r->attr & A_STRING ? 60 : 5))
@@ -62,19 +67,39 @@ static void put_prefixes(struct builder *w, const struct table_row *r)
 		put(w, 0x40 | (u8)rng_below(16));
 }
 
-static void put_opcode(struct builder *w, const struct table_row *r)
+static bool uses_vvvv(const struct table_row *r)
+{
+	for (unsigned n = 0; n < 4; n++)
+		if (r->opnd[n].spec == K_By || r->opnd[n].spec == K_Hx ||
+		    r->opnd[n].spec == K_Hdq)
+			return true;
+	return false;
+}
+
+/* C4, or C5 where it can say the same.  A few have a vvvv that must not be used. */
+static void put_vex(struct builder *w, const struct table_row *r)
 {
 	static const u8 pp_bits[] = {0, 0, 1, 2, 3, 0};
+	u8 vvvv = uses_vvvv(r) || rng_chance(1) ? (u8)rng_below(16) : 15;
+	u8 l = r->attr & A_L0 ? 0 : r->attr & A_L1 ? 1 : (u8)rng_below(2);
+	u8 high = r->attr & A_W0 ? 0 : r->attr & A_W1 ? 1 : (u8)rng_below(2);
 
+	if (!(r->attr & A_AVX))
+		l = 0;
+	if (r->map == MAP_V0F && !(r->attr & A_W1) && rng_chance(30)) {
+		put(w, 0xc5);
+		put(w, (u8)(rng_below(2) << 7 | vvvv << 3 | l << 2) | pp_bits[r->pp]);
+		return;
+	}
+	put(w, 0xc4);
+	put(w, (u8)(rng_below(8) << 5) | (r->map & 3));
+	put(w, (u8)(high << 7 | vvvv << 3 | l << 2) | pp_bits[r->pp]);
+}
+
+static void put_opcode(struct builder *w, const struct table_row *r)
+{
 	if (r->map >= MAP_VEX) {
-		bool vvvv = false;
-
-		for (unsigned n = 0; n < 4; n++)
-			vvvv |= r->opnd[n].spec == K_By;
-		put(w, 0xc4);
-		put(w, (u8)(rng_below(8) << 5) | (r->map & 3));
-		put(w, (u8)(rng_below(2) << 7) | (vvvv ? (u8)rng_below(16) << 3 : 0x78) |
-			       pp_bits[r->pp]);
+		put_vex(w, r);
 	} else if (r->map != MAP_1B) {
 		put(w, 0x0f);
 		if (r->map == MAP_0F38)
@@ -96,21 +121,27 @@ static void put_modrm(struct builder *w, const struct table_row *r)
 		mod = 3;
 	if (mod == 2 && rng_chance(60))
 		mod = 1;
+	if (r->attr & A_VSIB)
+		rm = 4;
 	put(w, (u8)(mod << 6 | reg << 3 | rm));
 	for (unsigned n = 0; n < 14; n++)
 		put(w, rng_chance(50) ? (u8)rng() : (u8)value_int());
 }
 
-/* LOCK makes it invalid, and only LOCK: both sides must say #UD. */
-static bool invalid_by_lock(const u8 *bytes)
+/* LOCK, or before VEX another prefix, makes it invalid, and only that: both sides
+ * must say #UD. */
+static bool invalid_by_prefix(const u8 *bytes, bool vex)
 {
 	u8 copy[15];
 	struct insn i;
 	bool found = false;
 
 	for (unsigned n = 0; n < 15; n++) {
-		copy[n] = bytes[n];
-		if (!found && bytes[n] == 0xf0) {
+		u8 b = copy[n] = bytes[n];
+
+		vex = vex && b != 0xc4 && b != 0xc5;
+		if (!found && (b == 0xf0 || (vex && (b == 0x66 || b == 0xf2 || b == 0xf3 ||
+						     (b & 0xf0) == 0x40)))) {
 			copy[n] = 0x3e;
 			found = true;
 		}
@@ -164,7 +195,8 @@ static unsigned gen_bytes(unsigned row, u8 *bytes, struct insn *i, bool *invalid
 		i->row = (u16)row;
 		i->op = r->pub.op;
 		*invalid = (st == DECODE_TOOLONG && rng_chance(5)) ||
-			   (st == DECODE_UD && rng_chance(10) && invalid_by_lock(w.b));
+			   (st == DECODE_UD && rng_chance(r->map >= MAP_VEX ? 50 : 10) &&
+			    invalid_by_prefix(w.b, r->map >= MAP_VEX));
 		if (*invalid)
 			return st == DECODE_TOOLONG ? 15 : i->len;
 	}
@@ -230,6 +262,8 @@ static void random_sse(struct diff_state *s)
 	memcpy(s->fx + 24, &mxcsr, 4);
 	for (unsigned n = 0; n < 16; n++)
 		value_vector(s->fx + 160 + 16 * n);
+	for (unsigned n = 0; n < 16; n++)
+		value_vector(s->ymmh[n]);
 }
 
 void gen_state(struct diff_state *s)

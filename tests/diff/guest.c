@@ -15,6 +15,7 @@
 #include "cpu/hostcpu.h"
 #include "cpu/cr.h"
 #include "cpu/fp.h"
+#include "cpu/hostcpu.h"
 #include "cpu/interp.h"
 #include "cpu/reset.h"
 #include "diff.h"
@@ -266,7 +267,7 @@ static void create_cpu(void)
 	create_cpuid();
 	check(!interp_init(cpu, &icache), "interp_init");
 	fp_reset(cpu);
-	cpu->xcr0 = XFEATURE_X87 | XFEATURE_SSE;
+	cpu->xcr0 = XFEATURE_X87 | XFEATURE_SSE | (hostcpu()->avx ? XFEATURE_AVX : 0);
 	cpu->gdtr = (struct desc_table){ KERNEL + PAGE_GDT * 4096, 0x4f };
 	cpu->idtr = (struct desc_table){ KERNEL + PAGE_IDT * 4096, 0xfff };
 	for (unsigned n = 0; n < SEG_COUNT; n++)
@@ -327,6 +328,7 @@ static void load_state(const struct diff_case *k)
 	mmu_set_ac(&cpu->mmu, s->rflags & RF_AC);
 	cpu_update_mode(cpu);
 	memcpy(f, s->fx, 512);
+	memcpy(f->ymmh, s->ymmh, sizeof(f->ymmh));
 	fp_normalise(cpu);
 }
 
@@ -340,6 +342,7 @@ static void store_state(struct diff_outcome *out)
 	out->s.fsbase = cpu->seg[SEG_FS].base;
 	out->s.gsbase = cpu->seg[SEG_GS].base;
 	memcpy(out->s.fx, f, 512);
+	memcpy(out->s.ymmh, f->ymmh, sizeof(f->ymmh));
 	out->s.env[3] = (u32)f->fip;
 	out->s.env[4] = (u32)f->fop << 16;
 	out->s.env[5] = (u32)f->fdp;

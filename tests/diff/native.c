@@ -16,6 +16,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "cpu/hostcpu.h"
 #include "diff.h"
 
 #define TRAP_PAGE_FAULT 14 /* x86/exc.h does not go with <elf.h> */
@@ -24,7 +25,7 @@
 #define ALT_STACK	65536
 
 extern struct diff_state diff_in, diff_out;
-extern u32 diff_exit, diff_use_fsgs;
+extern u32 diff_exit, diff_use_fsgs, diff_use_avx;
 void diff_enter(void);
 extern char diff_exit_a[], diff_exit_b[], diff_exit_fault[];
 
@@ -144,6 +145,7 @@ void native_init(void)
 	map_data(DIFF_LOW, fd);
 	close(fd);
 	diff_use_fsgs = native_has_fsgsbase();
+	diff_use_avx = hostcpu()->avx;
 }
 
 bool native_has_fsgsbase(void)
@@ -194,6 +196,8 @@ void native_run(const struct diff_case *k, struct diff_outcome *out)
 		out->error = trap.error;
 		out->cr2 = trap.trapno == TRAP_PAGE_FAULT ? trap.cr2 : 0;
 	}
+	if (!diff_use_avx)
+		memcpy(out->s.ymmh, k->in.ymmh, sizeof(out->s.ymmh));
 	if (!diff_use_fsgs) {
 		out->s.fsbase = k->in.fsbase;
 		out->s.gsbase = k->in.gsbase;

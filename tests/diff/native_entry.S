@@ -11,17 +11,20 @@
 #define GSBASE 152
 #define FX     192
 #define ENV    704
+#define YMMH   768
 
 	.bss
 	.balign	64
 	.globl	diff_in, diff_out, diff_exit
-diff_in:  .skip	768
-diff_out: .skip	768
+diff_in:  .skip	1024
+diff_out: .skip	1024
 diff_exit: .skip 8
 host_rsp: .skip	8
 host_fs: .skip	8
 	.globl	diff_use_fsgs
 diff_use_fsgs: .skip 8
+	.globl	diff_use_avx
+diff_use_avx: .skip 8
 
 	.text
 	.globl	diff_enter
@@ -38,6 +41,12 @@ diff_enter:
 	fnstcw	12(%rsp)
 	mov	%rsp, host_rsp(%rip)
 	fxrstor64 diff_in+FX(%rip)
+	cmpl	$0, diff_use_avx(%rip)
+	je	3f
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+	vinsertf128 $1, diff_in+YMMH+16*\n(%rip), %ymm\n, %ymm\n
+	.endr
+3:
 	cmpl	$0, diff_use_fsgs(%rip)
 	je	1f
 	rdfsbase %rax
@@ -99,6 +108,13 @@ leave:
 	mov	%r14, diff_out+GPR(14)(%rip)
 	mov	%r15, diff_out+GPR(15)(%rip)
 	fxsave64 diff_out+FX(%rip)
+	cmpl	$0, diff_use_avx(%rip)
+	je	4f
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+	vextractf128 $1, %ymm\n, diff_out+YMMH+16*\n(%rip)
+	.endr
+	vzeroupper
+4:
 	fnstenv	diff_out+ENV(%rip)
 	cmpl	$0, diff_use_fsgs(%rip)
 	je	2f

@@ -7,6 +7,7 @@
  *	code HEX ...		bytes of one instruction; several lines: a sequence
  *	REG VALUE		rax .. r15, rflags, fsbase, gsbase, mxcsr, fcw, fsw, ftw
  *	xmmN HEX / stN HEX	one number, most significant digit first
+ *	hiN HEX			bits 255:128 of vector register N likewise
  *	data OFFSET HEX ...	bytes at OFFSET of the data span
  *	word OFFSET VALUE	eight bytes likewise
  *	start OFFSET		of the first instruction in the code pages
@@ -123,7 +124,7 @@ static void parse_line(struct recipe *r, char *key, char *rest)
 		struct setting *s = &r->set[r->nset++];
 
 		snprintf(s->key, sizeof(s->key), "%s", key);
-		if (!strncmp(key, "xmm", 3) || (key[0] == 's' && key[1] == 't'))
+		if (!strncmp(key, "xmm", 3) || !strncmp(key, "hi", 2) || (key[0] == 's' && key[1] == 't'))
 			parse_big(rest, s->bytes, 16);
 		else
 			s->value = parse_value(rest);
@@ -158,6 +159,8 @@ static void apply(struct diff_state *st, const struct setting *s)
 		st->fx[4] = (u8)s->value;
 	else if (!strncmp(s->key, "xmm", 3))
 		memcpy(st->fx + 160 + 16 * (strtoul(s->key + 3, NULL, 10) & 15), s->bytes, 16);
+	else if (!strncmp(s->key, "hi", 2))
+		memcpy(st->ymmh[strtoul(s->key + 2, NULL, 10) & 15], s->bytes, 16);
 	else if (!strncmp(s->key, "st", 2))
 		memcpy(st->fx + 32 + 16 * (strtoul(s->key + 2, NULL, 10) & 7), s->bytes, 10);
 	else if (strncmp(s->key, "fs", 2) && strncmp(s->key, "gs", 2))

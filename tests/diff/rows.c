@@ -78,7 +78,8 @@ const char *rows_excluded(unsigned row)
 {
 	const struct table_row *r = &decode_rows[row];
 
-	if (!guest_offers(r->pub.feature) ||
+	if ((!guest_offers(r->pub.feature) && r->pub.op != OP_CRC32) ||
+	    ((r->attr & A_AVX) && !guest_offers(FEAT_AVX)) ||
 	    (r->pub.op == OP_XGETBV && !guest_offers(FEAT_XSAVE)))
 		return "the host lacks it";
 	if (r->mode == MODE_I64)

@@ -65,6 +65,11 @@ static void shrink_state(struct diff_case *k)
 		memset(t.in.fx + 32 + 16 * n, 0, 16);
 		keep_if_fails(k, &t);
 	}
+	for (unsigned n = 0; n < 16; n++) {
+		t = *k;
+		memset(t.in.ymmh[n], 0, 16);
+		keep_if_fails(k, &t);
+	}
 	t = *k;
 	memset(t.in.fx, 0, 24);
 	t.in.fx[0] = 0x7f;
@@ -127,8 +132,16 @@ void shrink_print(const struct diff_case *k)
 	for (unsigned n = 0; n < 16; n++)
 		if (k->in.gpr[n])
 			printf("  in: gpr%-2u %016llx\n", n, k->in.gpr[n]);
+	static const u8 zero[16];
+
+	for (unsigned n = 0; n < 16; n++) {
+		if (!memcmp(k->in.ymmh[n], zero, 16))
+			continue;
+		printf("  in: ymm%u high ", n);
+		print_hex(k->in.ymmh[n], 16);
+		printf("\n");
+	}
 	for (unsigned n = 0; n < 24; n++) {
-		static const u8 zero[16];
 		const u8 *v = k->in.fx + 32 + 16 * n;
 
 		if (!memcmp(v, zero, 16))
