@@ -15,6 +15,8 @@
 #include "cpu/hostcpu.h"
 
 #define F(name) BIT(CPUID_##name % 32)
+/* Executed by the host's own instructions. */
+#define IF_HOST(name) (hostcpu_runs(FEAT_##name) ? F(name) : 0)
 
 /* Executed for any host: nothing of the host's own is needed. */
 #define ANY_1_ECX  (F(PCID) | F(X2APIC) | F(MOVBE) | F(POPCNT) | F(TSC_DEADLINE) | F(HYPERVISOR))
@@ -97,7 +99,10 @@ static void leaf_1(struct out *o, bool host_amd)
 	if (o->amd != host_amd)
 		r[0] = other_signature(o);
 	r[1] = (r[1] & 0xff00) | 1u << 16; /* CLFLUSH size; one processor; id 0 */
-	r[2] = ANY_1_ECX | (h->cx16 ? F(CX16) : 0) | (h->xsave ? F(XSAVE) : 0) | (h->rdrand ? F(RDRAND) : 0);
+	r[2] = ANY_1_ECX | (h->xsave ? F(XSAVE) : 0) | (h->rdrand ? F(RDRAND) : 0) |
+	       IF_HOST(CX16) | IF_HOST(SSE3) | IF_HOST(PCLMUL) | IF_HOST(SSSE3) |
+	       IF_HOST(SSE41) | IF_HOST(SSE42) | IF_HOST(AES) | IF_HOST(AVX) |
+	       IF_HOST(FMA) | IF_HOST(F16C);
 	r[3] = ANY_1_EDX;
 	o->ecx_1 = r[2];
 	put(o, 1, 0, false, r);
@@ -110,8 +115,8 @@ static void leaf_7(struct out *o)
 	host(7, 0, h);
 	r[0] = 0;
 	r[1] = ANY_7_EBX | (hostcpu()->rdseed ? F(RDSEED) : 0) |
-	       (h[1] & (F(CLFLUSHOPT) | F(CLWB)));
-	r[2] = ANY_7_ECX;
+	       (h[1] & (F(CLFLUSHOPT) | F(CLWB))) | IF_HOST(SHA) | IF_HOST(AVX2);
+	r[2] = ANY_7_ECX | IF_HOST(GFNI) | IF_HOST(VAES) | IF_HOST(VPCLMUL);
 	/* ARCH_CAPABILITIES says that no mitigation is needed; its IBRS_ALL bit
 	 * implies SPEC_CTRL. */
 	r[3] = (hostcpu()->fsrm ? F(FSRM) : 0) | F(ARCH_CAPS) | F(SPEC_CTRL);

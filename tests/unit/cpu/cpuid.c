@@ -231,15 +231,19 @@ static void features(void **state)
 		u8 reg;
 		u32 must, may;
 	} rows[] = {
-		/* PCID x2APIC MOVBE POPCNT TSC-deadline HYPERVISOR; CX16 XSAVE RDRAND */
+		/* PCID x2APIC MOVBE POPCNT TSC-deadline HYPERVISOR; CX16 XSAVE RDRAND,
+		 * SSE3 PCLMUL SSSE3 FMA SSE4.1 SSE4.2 AES AVX F16C */
 		{ "1.ECX", 1, 2, BIT(17) | BIT(21) | BIT(22) | BIT(23) | BIT(24) | BIT(31),
-		  BIT(13) | BIT(26) | BIT(30) },
+		  BIT(13) | BIT(26) | BIT(30) | BIT(0) | BIT(1) | BIT(9) | BIT(12) | BIT(19) |
+			  BIT(20) | BIT(25) | BIT(28) | BIT(29) },
 		/* all to SSE2 but VME, PSN, DS, ACPI, SS, HTT, TM, PBE */
 		{ "1.EDX", 1, 3, 0x078bfbfd, 0 },
-		/* FSGSBASE TSC_ADJUST BMI1 SMEP BMI2 ERMS INVPCID ADX SMAP; RDSEED CLFLUSHOPT CLWB */
+		/* FSGSBASE TSC_ADJUST BMI1 SMEP BMI2 ERMS INVPCID ADX SMAP; RDSEED CLFLUSHOPT CLWB
+		 * AVX2 SHA */
 		{ "7.EBX", 7, 1, BIT(0) | BIT(1) | BIT(3) | BIT(7) | BIT(8) | BIT(9) | BIT(10) |
-					 BIT(19) | BIT(20), BIT(18) | BIT(23) | BIT(24) },
-		{ "7.ECX", 7, 2, BIT(2) | BIT(22), 0 }, /* UMIP RDPID: no PKU, LA57, CET */
+					 BIT(19) | BIT(20), BIT(18) | BIT(23) | BIT(24) | BIT(5) | BIT(29) },
+		/* UMIP RDPID; GFNI VAES VPCLMULQDQ: no PKU, LA57, CET */
+		{ "7.ECX", 7, 2, BIT(2) | BIT(22), BIT(8) | BIT(9) | BIT(10) },
 		{ "7.EDX", 7, 3, BIT(26) | BIT(29), BIT(4) }, /* SPEC_CTRL ARCH_CAPS; FSRM */
 		/* LAHF LZCNT PREFETCHW; CR8 by LOCK (AMD) */
 		{ "80000001.ECX", 0x80000001, 2, BIT(0) | BIT(5) | BIT(8), BIT(4) },
