@@ -5,7 +5,7 @@
  * The calls mirror open(2), ioctl(2), dup(2) and close(2) on /dev/kvm and on
  * the file descriptors that its ioctls return.  Structures and request numbers
  * are those of <linux/kvm.h>.  Descriptors are real ones; a vCPU's may be
- * mapped with mmap(2).  All are safe to call from any thread.
+ * mapped with mmap(2) or locum_mmap().  All are safe to call from any thread.
  *
  * Return values: >= 0 as the kernel returns it, or -errno.  errno is not set.
  */
@@ -13,6 +13,7 @@
 #define LOCUM_KVM_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,15 @@ LOCUM_API int locum_open(int flags);
  * Return: as the kernel's; -EIO on a descriptor inherited by fork(2).
  */
 LOCUM_API long locum_ioctl(int fd, unsigned long request, unsigned long arg);
+
+/**
+ * locum_mmap() - what mmap(addr, len, prot, flags, fd, off) does
+ * Through plain mmap(2) everything but page 2 of a vCPU is the same; coalesced
+ * writes are collected only when each vCPU of the VM was mapped through here.
+ * @fd: a vCPU's descriptor
+ * Return: the address, or -errno as a number in -4095..-1.
+ */
+LOCUM_API long locum_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off);
 
 /** locum_close() - close a descriptor of ours; the object lives as long as one
  * descriptor of it or of one made from it is open.  Return: 0, -EBADF. */

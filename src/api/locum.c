@@ -13,6 +13,7 @@
 #include "api/config.h"
 #include "api/dispatch.h"
 #include "api/fd.h"
+#include "api/map.h"
 #include "api/objects.h"
 #include "api/signal.h"
 #include "base/log.h"
@@ -93,6 +94,21 @@ long locum_ioctl(int fd, unsigned long request, unsigned long arg)
 	/* Handlers of the client: they may leave by longjmp or pthread_exit. */
 	api_run_deferred();
 	restore_cancellation(&cancel);
+	return r;
+}
+
+long locum_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	struct map_call c = { addr, len, prot, flags, fd, off };
+	struct api_file *f = api_fd_get(fd);
+	long r;
+
+	if (f && f->kind == API_VCPU && f->generation == api_generation())
+		r = map_vcpu(f->object, &c);
+	else
+		r = map_raw(&c);
+	if (f)
+		api_fd_put(f);
 	return r;
 }
 

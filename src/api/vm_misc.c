@@ -81,29 +81,6 @@ long vm_get_tsc_khz(struct vm *vm, void *data, u64 arg)
 	return vm->default_tsc_khz;
 }
 
-/* --- coalesced I/O ------------------------------------------------------------- */
-
-/* Writes to a zone may be collected in a ring; we never do, so the ring that
- * clients drain stays empty. */
-static long check_zone(const struct kvm_coalesced_mmio_zone *z)
-{
-	return z->pio > 1 ? -EINVAL : 0;
-}
-
-long vm_register_coalesced(struct vm *vm, void *data, u64 arg)
-{
-	(void)vm;
-	(void)arg;
-	return check_zone(data);
-}
-
-long vm_unregister_coalesced(struct vm *vm, void *data, u64 arg)
-{
-	(void)vm;
-	(void)arg;
-	return check_zone(data);
-}
-
 /* --- KVM_ENABLE_CAP --------------------------------------------------------------- */
 
 static long enable_split_irqchip(struct vm *vm, u64 pins)

@@ -7,10 +7,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "api/fd.h"
+#include "api/map.h"
 #include "locum/kvm.h"
 
 /* libc's checked forms, which no header declares outside _FORTIFY_SOURCE. */
@@ -194,6 +196,32 @@ SHIM_EXPORT int ioctl(int fd, unsigned long request, ...)
 	return REAL(ioctl)(fd, request, arg);
 }
 
+/* --- mmap ------------------------------------------------------------------ */
+
+/* Allocators call it before anything is set up: descriptors that are not ours
+ * take the system call, which is all that libc's function does. */
+static void *map(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	struct map_call c = { addr, len, prot, flags, fd, off };
+	long r = fd >= 0 && locum_owns(fd) ? locum_mmap(addr, len, prot, flags, fd, off) :
+					     map_raw(&c);
+
+	if (r >= 0 || r < -4095)
+		return (void *)r;
+	errno = (int)-r;
+	return MAP_FAILED;
+}
+
+SHIM_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	return map(addr, len, prot, flags, fd, off);
+}
+
+SHIM_EXPORT void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t off)
+{
+	return map(addr, len, prot, flags, fd, off);
+}
+
 /* syscall(2): the calls that matter to us, for clients that avoid libc's
  * wrappers but not libc. */
 SHIM_EXPORT long syscall(long nr, ...)
@@ -218,6 +246,9 @@ SHIM_EXPORT long syscall(long nr, ...)
 		if (shim_is_kvm_path((const char *)a[1]))
 			return open_kvm((int)a[2]);
 		break;
+	case SYS_mmap:
+		return (long)map((void *)a[0], a[1], (int)a[2], (int)a[3], (int)a[4],
+				 (off_t)a[5]);
 	case SYS_close:
 		return close((int)a[0]);
 	case SYS_dup:

@@ -52,7 +52,7 @@ static bool pit_has(struct irqchip *chip, u16 port, unsigned size)
 	return last >= port && pit_owns_port(chip, port) && pit_owns_port(chip, last);
 }
 
-bool bus_pio(struct vm *vm, u16 port, unsigned size, void *data, bool out)
+static bool chip_pio(struct vm *vm, u16 port, unsigned size, void *data, bool out)
 {
 	if (!vm_has_pic(vm))
 		return false;
@@ -63,6 +63,12 @@ bool bus_pio(struct vm *vm, u16 port, unsigned size, void *data, bool out)
 	else
 		return false;
 	return true;
+}
+
+bool bus_pio(struct vm *vm, u16 port, unsigned size, void *data, bool out)
+{
+	return chip_pio(vm, port, size, data, out) ||
+	       (out && iotab_write(vm, IO_PIO, port, data, size));
 }
 
 static bool lapic_mmio(struct vcpu *v, gpa_t gpa, void *data, unsigned n, bool write)
@@ -102,5 +108,6 @@ static bool ioapic_mmio(struct vm *vm, gpa_t gpa, void *data, unsigned n, bool w
 bool bus_mmio(struct vcpu *v, gpa_t gpa, void *data, unsigned n, bool write)
 {
 	return lapic_mmio(v, gpa, data, n, write) ||
-	       ioapic_mmio(v->vm, gpa, data, n, write);
+	       ioapic_mmio(v->vm, gpa, data, n, write) ||
+	       (write && iotab_write(v->vm, IO_MMIO, gpa, data, n));
 }

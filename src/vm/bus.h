@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ports and MMIO addresses that devices of ours answer: the 8259 pair, the
- * 8254, the IOAPIC, the vCPU's local APIC.  What nobody here claims belongs to
- * the client.
+ * 8254, the IOAPIC, the vCPU's local APIC; behind them the eventfds and ring of
+ * vm/iotab.h.  What nobody here claims belongs to the client.
  */
 #ifndef LOCUM_VM_BUS_H
 #define LOCUM_VM_BUS_H

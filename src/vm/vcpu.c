@@ -246,6 +246,10 @@ int vcpu_create(struct vm *vm, unsigned long id, void *run, struct vcpu **out)
 					   KVM_MP_STATE_UNINITIALIZED);
 	vcpu_cpuid_changed(v);
 	v->run = run;
+	if (!index)
+		atomic_store(&vm->iotab.ring,
+			     (void *)((u8 *)run + VCPU_COALESCED_PAGE * PAGE_SIZE));
+	atomic_fetch_add(&vm->iotab.unmapped, 1);
 	atomic_store(&vm->vcpus[index], v);
 	atomic_store(&vm->nr_vcpus, index + 1);
 	*out = v;

@@ -61,6 +61,7 @@ struct vcpu {
 	_Atomic u32 requests; /* VCPU_REQ_* */
 	struct vcpu_wait wait;
 	_Atomic u32 mp_state; /* KVM_MP_STATE_*; written by the vCPU's thread */
+	_Atomic bool ring_shown; /* in every mapping: the VM's ring (api/map.h) */
 	_Atomic u32 nmi_queued;	 /* arrived, not yet in nmi_pending */
 	_Atomic bool smi_queued; /* arrived, not yet in smi_pending */
 

@@ -56,9 +56,7 @@ static void irq_eoi(void *vcpu, u8 vector)
 
 static void irq_acked(void *vm, u32 gsi)
 {
-	/* Nobody watches: there is no resampling irqfd. */
-	(void)vm;
-	(void)gsi;
+	irqfd_acked(vm, gsi);
 }
 
 static void arm_irqchip_timer(struct vm *vm)
@@ -136,8 +134,10 @@ static void destroy(struct vm *vm)
 
 	if (vm->timer_running)
 		timer_stop(&vm->timer);
+	irqfds_fini(&vm->irqfds);
 	for (u32 i = 0; i < n; i++)
 		vcpu_destroy(atomic_load(&vm->vcpus[i]));
+	iotab_fini(&vm->iotab);
 	irqchip_fini(&vm->irqchip);
 	kvmclock_vm_fini(&vm->kvmclock);
 	if (vm->mem)
@@ -170,6 +170,8 @@ int vm_create(const struct vm_config *config, struct vm **out)
 		return r;
 	}
 	kvmclock_vm_init(&vm->kvmclock, vm->clock);
+	irqfds_init(&vm->irqfds);
+	iotab_init(&vm->iotab);
 	r = build(vm);
 	if (r) {
 		destroy(vm);

@@ -17,6 +17,8 @@
 #include "pv/kvmclock.h"
 #include "vm/config.h"
 #include "vm/filter.h"
+#include "vm/iotab.h"
+#include "vm/irqfd.h"
 #include "vm/stats.h"
 #include "vm/timer.h"
 
@@ -40,6 +42,8 @@ struct vm {
 	struct timer timer;
 	struct timer_slot slots[VM_MAX_VCPUS + 1]; /* the last: PIT, IOAPIC */
 	bool timer_running;
+	struct irqfds irqfds;
+	struct iotab iotab;
 
 	/* Published with release; read by anyone. */
 	_Atomic u32 nr_vcpus;
