@@ -109,6 +109,8 @@ bool interp_settle(struct cpu *c, enum emul r, enum engine_exit *exit)
 		return true;
 	case EMUL_RETRY:
 		keep_answers(c, false);
+		if (unlikely(c->mmu.starved)) /* the owner says so */
+			atomic_fetch_or(&c->attn, ATTN_EXIT);
 		return true;
 	case EMUL_FAULT:
 		commit(c);

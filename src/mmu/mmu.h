@@ -47,6 +47,7 @@ struct mmu {
 	u64 pdptr[4];  /* PAE: the four loaded PDPTEs */
 
 	struct fault fault;	  /* of the last EMUL_FAULT */
+	bool starved;		  /* the last EMUL_RETRY was for want of memory */
 	struct mem *mem;	  /* guest-physical space, shared by the VM's vCPUs */
 	struct track_vcpu *track; /* this vCPU's entry in it */
 	const struct mmu_ops *ops;

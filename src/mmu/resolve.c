@@ -99,8 +99,10 @@ static enum emul resolve(struct mmu *m, gva_t gva, enum walk_access access, unsi
 	t->slot = s;
 	t->page = (t->gpa >> PAGE_SHIFT) - s->gfn;
 	t->bp = mem_bpage(m->mem, s, t->page);
-	if (!t->bp)
+	if (!t->bp) {
+		m->starved = true;
 		return EMUL_RETRY;
+	}
 	t->hva = s->hva + (t->page << PAGE_SHIFT) + (t->gpa & ~PAGE_MASK);
 	return EMUL_CONTINUE;
 }

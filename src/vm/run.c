@@ -131,6 +131,10 @@ static int after_engine(struct vcpu *v, enum engine_exit exit)
 	switch (exit) {
 	case ENGINE_EVENT:
 		publish_counters(v);
+		if (unlikely(v->cpu.mmu.starved)) {
+			v->cpu.mmu.starved = false;
+			return -ENOMEM;
+		}
 		return GO_ON;
 	case ENGINE_HALT:
 		return halt(v);

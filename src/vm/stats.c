@@ -108,6 +108,7 @@ fail:;
 
 	close(a->fd);
 	a->fd = -1;
+	a->map = NULL;
 	return r;
 }
 

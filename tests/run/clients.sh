@@ -8,8 +8,8 @@ case ${MODE:-rel} in asan | tsan | fuzz)
 	echo "preloading a sanitized library into an unsanitized program is not supported"
 	exit 77 ;;
 esac
-kicks=100000
-[ -n "${LONG:-}" ] && kicks=1000000
+kicks=10000
+[ -n "${LONG:-}" ] && kicks=200000
 bad=0 n=0
 for bin in "$B"/tests/client/*; do
 	[ -x "$bin" ] && [ ! -d "$bin" ] || continue
@@ -18,7 +18,7 @@ for bin in "$B"/tests/client/*; do
 	[ "$name" = kicks ] && args=$kicks
 	start=$(date +%s%N)
 	# shellcheck disable=SC2086
-	timeout -k 5 250 ./locum exec -- "$bin" $args
+	timeout -k 5 "${TEST_TIMEOUT:-250}" ./locum exec -- "$bin" $args
 	rc=$?
 	ms=$((($(date +%s%N) - start) / 1000000))
 	n=$((n + 1))
