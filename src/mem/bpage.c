@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Backing pages: found by identity, made on first use, kept until the VM goes. */
-#include <stdlib.h>
-
+#include "base/pages.h"
 #include "mem/mem.h"
 
 static unsigned bucket_of(u64 dev, u64 ino, u64 key)
@@ -29,7 +28,7 @@ static struct bpage_chunk *make_chunk(struct mem *mem, unsigned b, u64 dev, u64 
 	pthread_mutex_lock(&mem->chunk_lock);
 	struct bpage_chunk *c = find_chunk(mem, b, dev, ino, key);
 
-	if (!c && (c = calloc(1, sizeof(*c)))) {
+	if (!c && (c = pages_alloc(sizeof(*c)))) {
 		c->dev = dev;
 		c->ino = ino;
 		c->key = key;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/bits.h"
+#include "base/pages.h"
 #include "mem/hostfault.h"
 #include "mem/mem.h"
 
@@ -64,7 +65,7 @@ void mem_destroy(struct mem *mem)
 	for (unsigned b = 0; b < BPAGE_BUCKETS; b++)
 		for (struct bpage_chunk *c = mem->bucket[b], *next; c; c = next) {
 			next = c->next;
-			free(c);
+			pages_free(c, sizeof(*c));
 		}
 	for (unsigned i = 0; i < TRACK_MAX_VCPUS; i++)
 		pthread_mutex_destroy(&mem->vcpu[i].lock);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "mmu/tlb_table.h"
 
 static void class_free(struct tlb *t, struct tlb_class *c)
@@ -14,13 +15,13 @@ static void class_free(struct tlb *t, struct tlb_class *c)
 		return;
 	for (int k = 0; k < TLB_KINDS; k++)
 		table_free(t, &c->table[k], k);
-	free(c);
+	pages_free(c, sizeof(*c));
 	t->classes--;
 }
 
 static struct tlb_class *class_make(struct tlb *t)
 {
-	struct tlb_class *c = calloc(1, sizeof(*c));
+	struct tlb_class *c = pages_alloc(sizeof(*c));
 	u32 size = MAX(t->config.size, (u32)TLB_MIN_SIZE);
 
 	if (!c)

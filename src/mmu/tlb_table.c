@@ -2,9 +2,11 @@
 /* One direct-mapped table of the TLB: making, filling, growing, dropping. */
 #include "mmu/tlb_table.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
+
+/* One block: entries, backing pages of write entries, a byte each. */
 static size_t table_bytes(enum tlb_kind kind, u32 size)
 {
 	size_t each = table_entry_size(kind) + 1 +
@@ -22,17 +24,17 @@ static void make_empty(struct tlb_table *tab, enum tlb_kind kind)
 bool table_make(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind, u32 size)
 {
 	struct tlb_table new = {.mask = size - 1};
+	u8 *p = pages_alloc(table_bytes(kind, size));
 
-	new.entry = aligned_alloc(64, ALIGN_UP(size * table_entry_size(kind), 64));
-	new.meta = calloc(size, 1);
-	if (kind == TLB_WRITE)
-		new.bp = calloc(size, sizeof(*new.bp));
-	if (!new.entry || !new.meta || (kind == TLB_WRITE && !new.bp)) {
-		free(new.entry);
-		free(new.meta);
-		free(new.bp);
+	if (!p)
 		return false;
+	new.entry = (void *)p;
+	p += size * table_entry_size(kind);
+	if (kind == TLB_WRITE) {
+		new.bp = (void *)p;
+		p += size * sizeof(*new.bp);
 	}
+	new.meta = p;
 	make_empty(&new, kind);
 	t->bytes += table_bytes(kind, size);
 	*tab = new;
@@ -41,11 +43,12 @@ bool table_make(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind, u32 si
 
 static void release(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind)
 {
-	if (tab->entry)
-		t->bytes -= table_bytes(kind, tab->mask + 1);
-	free(tab->entry);
-	free(tab->meta);
-	free(tab->bp);
+	size_t bytes = table_bytes(kind, tab->mask + 1);
+
+	if (!tab->entry)
+		return;
+	t->bytes -= bytes;
+	pages_free(tab->entry, bytes);
 }
 
 void table_free(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind)

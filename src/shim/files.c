@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -251,6 +252,13 @@ SHIM_EXPORT long syscall(long nr, ...)
 				 (off_t)a[5]);
 	case SYS_close:
 		return close((int)a[0]);
+	case SYS_seccomp:
+		shim_note_filter();
+		break;
+	case SYS_prctl:
+		if (a[0] == PR_SET_SECCOMP)
+			shim_note_filter();
+		break;
 	case SYS_dup:
 		return dup((int)a[0]);
 	case SYS_dup2:

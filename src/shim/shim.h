@@ -41,6 +41,13 @@ bool shim_is_kvm_path(const char *path);
  * accesses, before the first VM exists; idempotent */
 void shim_signals_init(void);
 
+/** shim_note_filter() - a thread of the client is about to install a seccomp
+ * filter */
+void shim_note_filter(void);
+
+/** shim_is_confined() - some thread of the client has one */
+bool shim_is_confined(void);
+
 /** shim_ret() - turn 0.. or -errno into libc's convention */
 int shim_ret(long r);
 

@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "api/signal.h"
@@ -108,6 +109,32 @@ static void run_client(int sig, siginfo_t *info, void *uc)
 		act.sa_handler(sig);
 }
 
+/* As the kernel would call it: with the handler's mask in force, and a context
+ * that it may look at. */
+static void call_handler(int sig, siginfo_t *info)
+{
+	struct sigaction act = slot_read(sig);
+	sigset_t block = act.sa_mask, old;
+	ucontext_t uc;
+
+	if (!(act.sa_flags & SA_NODEFER))
+		sigaddset(&block, sig);
+	memset(&uc, 0, sizeof(uc));
+	getcontext(&uc);
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &old, 8);
+	run_client(sig, info, &uc);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
+}
+
+/* Send the signal to this thread once more.  False: that cannot be. */
+static bool send_again(const struct deferred *d)
+{
+	/* A filter may answer what it forbids with a signal or with death. */
+	if (shim_is_confined())
+		return false;
+	return !syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), d->sig, &d->info);
+}
+
 /* Called at the end of an ioctl: out of guest mode, no lock or reference held. */
 static void requeue(void)
 {
@@ -123,16 +150,14 @@ static void requeue(void)
 	memcpy(copy, pending.entry, n * sizeof(copy[0]));
 	pending.count = 0;
 	for (u32 i = 0; i < n; i++)
-		if (!syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), copy[i].sig,
-			     &copy[i].info))
+		if (send_again(&copy[i]))
 			copy[i].sig = 0;
 	/* Those that were queued arrive here, if the client has them unblocked. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, 8);
-	/* Queueing refused (a seccomp filter answers with an errno): call the
-	 * handlers here, on a clean stack at least. */
+	/* The others' handlers are called here, on a clean stack at least. */
 	for (u32 i = 0; i < n; i++)
 		if (copy[i].sig)
-			run_client(copy[i].sig, &copy[i].info, NULL);
+			call_handler(copy[i].sig, &copy[i].info);
 }
 
 /* --- the handler that the kernel knows ----------------------------------- */
