@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "vm/vcpu.h"
 
 /* The vCPU that this thread runs; read by signal handlers on it. */
@@ -153,8 +154,30 @@ static void set_mask(const u64 *mask, u64 *old)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, old, sizeof(*mask));
 }
 
+/*
+ * A fault in guest memory is how -EFAULT comes about; one whose signal is
+ * blocked kills.  So a thread that runs a vCPU has these unblocked: in the mask
+ * for KVM_RUN, and for good in its own (a blocked fault could never have meant
+ * anything else, and a system call for each KVM_RUN is too much).
+ */
+#define FAULTS (BIT64(SIGSEGV - 1) | BIT64(SIGBUS - 1))
+
+static void unblock_faults(void)
+{
+	static __thread bool done __attribute__((tls_model("initial-exec")));
+	u64 faults = FAULTS;
+
+	if (likely(done))
+		return;
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &faults, NULL, sizeof(faults));
+	done = true;
+}
+
 void api_run_enter(struct vcpu *v)
 {
+	u64 mask = v->sigmask & ~FAULTS;
+
+	unblock_faults();
 	/* A kick that came for an earlier KVM_RUN is over. */
 	atomic_fetch_and(&v->requests, ~(u32)VCPU_REQ_EXIT);
 	runner_add(v);
@@ -162,7 +185,7 @@ void api_run_enter(struct vcpu *v)
 		vcpu_kick(v);
 	atomic_store_explicit(&current, v, memory_order_seq_cst);
 	if (v->sigmask_set)
-		set_mask(&v->sigmask, &v->saved_sigmask);
+		set_mask(&mask, &v->saved_sigmask);
 	v->sigmask_used = v->sigmask_set;
 }
 
