@@ -117,9 +117,10 @@ static long enable_x2apic_api(struct vm *vm, u64 flags)
 
 static long disable_quirks(struct vm *vm, u64 quirks)
 {
-	atomic_fetch_or(&vm->disabled_quirks, quirks);
-	vm->irqchip.no_lint0_quirk |= (quirks & KVM_X86_QUIRK_LINT0_REENABLED) != 0;
-	vm->irqchip.no_mmio_hole_quirk |= (quirks & KVM_X86_QUIRK_LAPIC_MMIO_HOLE) != 0;
+	/* The mask replaces the last one: a quirk may come back. */
+	atomic_store(&vm->disabled_quirks, quirks);
+	vm->irqchip.no_lint0_quirk = (quirks & KVM_X86_QUIRK_LINT0_REENABLED) != 0;
+	vm->irqchip.no_mmio_hole_quirk = (quirks & KVM_X86_QUIRK_LAPIC_MMIO_HOLE) != 0;
 	return 0;
 }
 

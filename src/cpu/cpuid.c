@@ -156,12 +156,20 @@ static void set_bit(u32 *reg, unsigned bit, bool on)
 	*reg = (*reg & ~BIT(bit)) | (on ? BIT(bit) : 0);
 }
 
+bool cpuid_has_mwait(const struct cpu *c)
+{
+	if (cpu_disabled_quirks(c) & KVM_X86_QUIRK_MISC_ENABLE_NO_MWAIT)
+		return c->msr.misc_enable & MISC_ENABLE_MWAIT;
+	return cpuid_has(c->cpuid, CPUID_MONITOR);
+}
+
 void cpuid_dynamic(const struct cpu *c, struct kvm_cpuid_entry2 *e)
 {
 	switch (e->function) {
 	case 1:
 		if (e->ecx & BIT(26))
 			set_bit(&e->ecx, 27, c->mmu.cr4 & CR4_OSXSAVE);
+		set_bit(&e->ecx, 3, cpuid_has_mwait(c));
 		if (c->ops && c->ops->apic_base)
 			set_bit(&e->edx, 9, c->ops->apic_base((struct cpu *)(uintptr_t)c) & BIT(11));
 		break;

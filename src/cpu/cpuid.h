@@ -29,6 +29,16 @@ static inline bool cpuid_has(const struct cpuid_table *t, unsigned feature)
 /** cpuid_has_feature() - feature FEAT_* (decode/features.def) is in @t */
 bool cpuid_has_feature(const struct cpuid_table *t, unsigned feature);
 
+/** cpu_disabled_quirks() - KVM_X86_QUIRK_* that do not hold */
+static inline u64 cpu_disabled_quirks(const struct cpu *c)
+{
+	return c->ops && c->ops->disabled_quirks ? c->ops->disabled_quirks(c) : 0;
+}
+
+/** cpuid_has_mwait() - MONITOR and MWAIT are offered: by the table, or, without
+ * KVM_X86_QUIRK_MISC_ENABLE_NO_MWAIT, by bit 18 of MISC_ENABLE */
+bool cpuid_has_mwait(const struct cpu *c);
+
 /** cpuid_entries() - the table's entries; they live as long as the table.
  * Return: how many. */
 unsigned cpuid_entries(const struct cpuid_table *t, const struct kvm_cpuid_entry2 **entries);

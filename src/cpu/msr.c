@@ -307,6 +307,16 @@ static bool value_ok(enum check check, u64 v)
 	return true;
 }
 
+/* MWAIT may be switched when that shows in CPUID; a processor without SSE3 has
+ * none. */
+static bool misc_enable_ok(const struct cpu *c, u64 v)
+{
+	bool shows = cpu_disabled_quirks(c) & KVM_X86_QUIRK_MISC_ENABLE_NO_MWAIT;
+
+	return !shows || !((c->msr.misc_enable ^ v) & MISC_ENABLE_MWAIT) ||
+	       cpuid_has(c->cpuid, CPUID_SSE3);
+}
+
 enum cpu_msr cpu_msr_write(struct cpu *c, u32 index, u64 value, bool host)
 {
 	const struct stored *s = find_stored(index);
@@ -319,6 +329,8 @@ enum cpu_msr cpu_msr_write(struct cpu *c, u32 index, u64 value, bool host)
 		if (!host && (!s->mask || (value & ~s->mask)))
 			return CPU_MSR_INVALID;
 		if (!value_ok(s->check, value))
+			return CPU_MSR_INVALID;
+		if (index == MSR_MISC_ENABLE && !misc_enable_ok(c, value))
 			return CPU_MSR_INVALID;
 		*field(c, s) = value;
 		return CPU_MSR_OK;

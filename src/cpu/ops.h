@@ -37,6 +37,8 @@ struct cpu_ops {
 	void (*commit)(struct cpu *c);
 	/* APIC base MSR for CPUID.1:EDX[9] */
 	u64 (*apic_base)(struct cpu *c);
+	/* KVM_X86_QUIRK_* that the client has disabled; NULL: none. */
+	u64 (*disabled_quirks)(const struct cpu *c);
 };
 
 #endif

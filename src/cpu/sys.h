@@ -49,6 +49,8 @@ SYS_OP(op_fsgsbase)
 SYS_OP(op_clac)
 SYS_OP(op_vmcall)
 SYS_OP(op_rsm)
+SYS_OP(op_monitor)
+SYS_OP(op_mwait)
 SYS_OP(op_ud)
 #undef SYS_OP
 

@@ -34,7 +34,7 @@ static const struct {
 	{ OP_WRFSBASE, op_fsgsbase },	{ OP_WRGSBASE, op_fsgsbase },
 	{ OP_CLAC, op_clac },		{ OP_STAC, op_clac },
 	{ OP_VMCALL, op_vmcall },	{ OP_VMMCALL, op_vmcall },
-	/* No VMX and no SVM in CPUID; MONITOR and MWAIT are not offered. */
+	/* No VMX and no SVM in CPUID. */
 	{ OP_UD0, op_ud },		{ OP_UD1, op_ud },
 	{ OP_UD2, op_ud },		{ OP_VMLAUNCH, op_ud },
 	{ OP_VMRESUME, op_ud },		{ OP_VMXOFF, op_ud },
@@ -42,7 +42,7 @@ static const struct {
 	{ OP_VMLOAD, op_ud },		{ OP_VMSAVE, op_ud },
 	{ OP_STGI, op_ud },		{ OP_CLGI, op_ud },
 	{ OP_SKINIT, op_ud },		{ OP_INVLPGA, op_ud },
-	{ OP_MONITOR, op_ud },		{ OP_MWAIT, op_ud },
+	{ OP_MONITOR, op_monitor },	{ OP_MWAIT, op_mwait },
 	{ OP_RSM, op_rsm },
 };
 

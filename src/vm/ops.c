@@ -256,6 +256,13 @@ static u64 ops_apic_base(struct cpu *c)
 			  v->apic_base;
 }
 
+static u64 ops_disabled_quirks(const struct cpu *c)
+{
+	const struct vcpu *v = CONTAINER_OF(c, struct vcpu, cpu);
+
+	return atomic_load_explicit(&v->vm->disabled_quirks, memory_order_relaxed);
+}
+
 const struct cpu_ops vm_cpu_ops = {
 	.pio = ops_pio,
 	.rdmsr = ops_rdmsr,
@@ -267,6 +274,7 @@ const struct cpu_ops vm_cpu_ops = {
 	.event_check = ops_event_check,
 	.commit = ops_commit,
 	.apic_base = ops_apic_base,
+	.disabled_quirks = ops_disabled_quirks,
 };
 
 const struct mmu_ops vm_mmu_ops = {

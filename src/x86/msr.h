@@ -17,6 +17,8 @@
 #define MSR_PRED_CMD	   0x49u
 #define MSR_SMI_COUNT	   0x34u
 #define MSR_SMBASE	   0x9eu
+#define MSR_MISC_ENABLE	   0x1a0u
+#define MISC_ENABLE_MWAIT  0x40000ull
 #define MSR_DEBUGCTL	   0x1d9u
 #define DEBUGCTL_LBR	   1ull
 #define DEBUGCTL_BTF	   2ull

@@ -71,6 +71,7 @@ struct machine_vcpu {
 	bool port_out;
 	u32 port_data;	/* OUT: seen; IN: answered */
 	bool refuse_io; /* pio and mmio answer EMUL_IO */
+	u64 disabled_quirks;
 	unsigned mmio_calls;
 	gpa_t mmio_gpa;
 	u64 mmio_data;
@@ -174,6 +175,11 @@ static u64 m_apic_base(struct cpu *c)
 	return 0xfee00900;
 }
 
+static u64 m_disabled_quirks(const struct cpu *c)
+{
+	return CONTAINER_OF(c, struct machine_vcpu, c)->disabled_quirks;
+}
+
 static const struct cpu_ops m_cpu_ops = {
 	.pio = m_pio,
 	.rdmsr = m_rdmsr,
@@ -185,6 +191,7 @@ static const struct cpu_ops m_cpu_ops = {
 	.event_check = m_event_check,
 	.commit = m_commit,
 	.apic_base = m_apic_base,
+	.disabled_quirks = m_disabled_quirks,
 };
 
 static const struct mmu_ops m_mmu_ops = { .mmio = m_mmio };
