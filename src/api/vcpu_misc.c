@@ -9,6 +9,7 @@
 #include "irq/lapic.h"
 #include "vm/caps.h"
 #include "vm/event.h"
+#include "vm/mce.h"
 #include "vm/vm.h"
 #include "x86/msr.h"
 
@@ -91,70 +92,54 @@ long vcpu_kvmclock_ctrl(struct vcpu *v, void *data, u64 arg)
 
 long vcpu_setup_mce(struct vcpu *v, void *data, u64 arg)
 {
-	u64 cap = *(u64 *)data;
-	u32 banks = cap & 0xff;
-
 	(void)arg;
-	if (!banks || banks > MCE_BANKS || (cap & ~(CAPS_MCG | 0xff | 0xff0000)))
-		return -EINVAL;
-	v->cpu.msr.mcg_cap = cap;
-	if (cap & MCG_CTL_P)
-		v->cpu.msr.mcg_ctl = ~0ull;
-	for (u32 i = 0; i < banks; i++)
-		v->cpu.msr.mc_bank[i * 4] = ~0ull;
-	vcpu_cpuid_changed(v);
-	return 0;
-}
-
-#define MCI_VAL	 BIT64(63)
-#define MCI_OVER BIT64(62)
-#define MCI_UC	 BIT64(61)
-#define MCG_MCIP BIT64(2)
-
-static void store_mce(u64 *bank, const struct kvm_x86_mce *mce)
-{
-	u64 over = bank[1] & MCI_VAL ? MCI_OVER : 0;
-
-	bank[1] = mce->status | over;
-	bank[2] = mce->addr;
-	bank[3] = mce->misc;
-}
-
-/* An uncorrected error raises #MC; one that the guest cannot take is fatal. */
-static void raise_mce(struct vcpu *v, u64 *bank, const struct kvm_x86_mce *mce)
-{
-	struct cpu *c = &v->cpu;
-
-	if ((c->msr.mcg_status & MCG_MCIP) || !(c->mmu.cr4 & CR4_MCE)) {
-		v->triple_fault_pending = true;
-		vcpu_request(v, VCPU_REQ_EVENT);
-		return;
-	}
-	store_mce(bank, mce);
-	c->msr.mcg_status = mce->mcg_status;
-	event_queue_exception(v, EXC_MC, false, 0);
-	vcpu_request(v, VCPU_REQ_EVENT);
+	return mce_setup(v, *(u64 *)data);
 }
 
 long vcpu_set_mce(struct vcpu *v, void *data, u64 arg)
 {
-	const struct kvm_x86_mce *mce = data;
-	u64 cap = v->cpu.msr.mcg_cap, *bank;
+	(void)arg;
+	return mce_inject(v, data);
+}
+
+/* --- attributes ------------------------------------------------------------------ */
+
+static bool is_tsc_offset(const struct kvm_device_attr *a)
+{
+	return a->group == KVM_VCPU_TSC_CTRL && a->attr == KVM_VCPU_TSC_OFFSET;
+}
+
+long vcpu_has_device_attr(struct vcpu *v, void *data, u64 arg)
+{
+	(void)v;
+	(void)arg;
+	return is_tsc_offset(data) ? 0 : -ENXIO;
+}
+
+long vcpu_get_device_attr(struct vcpu *v, void *data, u64 arg)
+{
+	const struct kvm_device_attr *a = data;
 
 	(void)arg;
-	if (mce->bank >= (cap & 0xff) || !(mce->status & MCI_VAL))
-		return -EINVAL;
-	bank = &v->cpu.msr.mc_bank[mce->bank * 4];
-	if (mce->status & MCI_UC) {
-		/* Reporting of it, or of this bank, may be turned off. */
-		if (((cap & MCG_CTL_P) && v->cpu.msr.mcg_ctl != ~0ull) || bank[0] != ~0ull)
-			return 0;
-		raise_mce(v, bank, mce);
-	} else if (bank[1] & MCI_VAL && bank[1] & MCI_UC) {
-		bank[1] |= MCI_OVER; /* the worse one stays */
-	} else {
-		store_mce(bank, mce);
-	}
+	if (!is_tsc_offset(a))
+		return -ENXIO;
+	return copy_to_client(a->addr, &v->cpu.tsc_offset, sizeof(v->cpu.tsc_offset));
+}
+
+long vcpu_set_device_attr(struct vcpu *v, void *data, u64 arg)
+{
+	const struct kvm_device_attr *a = data;
+	s64 offset;
+
+	(void)arg;
+	if (!is_tsc_offset(a))
+		return -ENXIO;
+	if (copy_from_client(&offset, a->addr, sizeof(offset)))
+		return -EFAULT;
+	pthread_mutex_lock(&v->vm->lock);
+	vm_set_tsc_offset(v->vm, v, offset);
+	pthread_mutex_unlock(&v->vm->lock);
+	vcpu_tsc_changed(v);
 	return 0;
 }
 

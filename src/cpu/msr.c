@@ -50,7 +50,7 @@ static const struct constant {
 static const u32 special[] = {
 	0x10, 0x3b, 0x6e0, MSR_TSC_AUX, 0x10a, 0x8b, MSR_MCG_CTL, MSR_MISC_FEATURES,
 };
-static const u32 feature_list[] = { 0x8b, 0x10a, MSR_PLATFORM_INFO };
+static const u32 feature_list[] = { 0x8b, 0x10a, MSR_PLATFORM_INFO, MSR_PERF_CAPABILITIES };
 
 static const struct stored *find_stored(u32 index)
 {
@@ -131,6 +131,23 @@ static u64 *mce_slot(struct cpu *c, u32 index)
 	return NULL;
 }
 
+/* MCi_CTL2, or NULL; without MCG_CAP.CMCI_P a guest has none. */
+static u64 *ctl2_slot(struct cpu *c, u32 index, bool host)
+{
+	if (index < MSR_MC0_CTL2 || index - MSR_MC0_CTL2 >= MIN(c->msr.mcg_cap & 0xff, MCE_BANKS))
+		return NULL;
+	return host || (c->msr.mcg_cap & BIT(10)) ? &c->msr.mc_ctl2[index - MSR_MC0_CTL2] : NULL;
+}
+
+static enum cpu_msr write_ctl2(struct cpu *c, u64 *slot, u64 v)
+{
+	if ((v & ~(MCI_CTL2_CMCI_EN | MCI_CTL2_THRESHOLD)) ||
+	    (v && !(c->msr.mcg_cap & BIT(10))))
+		return CPU_MSR_INVALID;
+	*slot = v;
+	return CPU_MSR_OK;
+}
+
 static bool mce_ok(u32 index, u64 v, bool host)
 {
 	switch (index & 3) {
@@ -191,6 +208,8 @@ static enum cpu_msr read_special(struct cpu *c, u32 index, u64 *v, bool host)
 	if (!slot)
 		slot = mce_slot(c, index);
 	if (!slot)
+		slot = ctl2_slot(c, index, host);
+	if (!slot)
 		return CPU_MSR_UNKNOWN;
 	*v = *slot;
 	return CPU_MSR_OK;
@@ -236,6 +255,9 @@ static enum cpu_msr write_slot(struct cpu *c, u32 index, u64 v, bool host)
 		*slot = v;
 		return CPU_MSR_OK;
 	}
+	slot = ctl2_slot(c, index, host);
+	if (slot)
+		return write_ctl2(c, slot, v);
 	slot = mce_slot(c, index);
 	if (!slot)
 		return CPU_MSR_UNKNOWN;
@@ -390,6 +412,7 @@ bool cpu_msr_feature(u32 index, u64 *value)
 	case 0x8b: *value = hostcpu()->amd ? UCODE_AMD : UCODE_INTEL; return true;
 	case 0x10a: *value = ARCH_CAPS_VALUE; return true;
 	case MSR_PLATFORM_INFO: *value = PLATFORM_INFO_CPUID_FAULT; return true;
+	case MSR_PERF_CAPABILITIES: *value = 0; return true; /* no PMU */
 	}
 	return false;
 }

@@ -84,7 +84,7 @@ struct cpu {
 		u64 sysenter_cs, sysenter_esp, sysenter_eip;
 		u64 pat, misc_enable, debugctl, tsc_aux, tsc_adjust;
 		u64 mtrr_def_type, mtrr_fixed[11], mtrr_var[16];
-		u64 mcg_status, mcg_ctl, mcg_cap, mc_bank[32 * 4];
+		u64 mcg_status, mcg_ctl, mcg_cap, mc_bank[32 * 4], mc_ctl2[32];
 		u64 ucode_rev, arch_capabilities, platform_info, spec_ctrl, smi_count, smbase;
 		u64 xss, power_ctl, misc_features;
 	} msr;

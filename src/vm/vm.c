@@ -243,3 +243,12 @@ s64 vm_sync_tsc(struct vm *vm, struct vcpu *v, u64 value)
 	vm->tsc_last_offset = offset;
 	return offset;
 }
+
+void vm_set_tsc_offset(struct vm *vm, struct vcpu *v, s64 offset)
+{
+	v->cpu.tsc_offset = offset;
+	vm->tsc_written = true;
+	vm->tsc_last_value = vcpu_guest_tsc(v);
+	vm->tsc_last_ns = vm->clock->now_ns(vm->clock);
+	vm->tsc_last_offset = offset;
+}

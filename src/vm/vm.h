@@ -104,6 +104,10 @@ void vm_kill(struct vm *vm);
  * the one-second rule is KVM's. */
 s64 vm_sync_tsc(struct vm *vm, struct vcpu *v, u64 value);
 
+/** vm_set_tsc_offset() - @v gets TSC offset @offset, and later writes of a TSC are
+ * compared with what it says now; vm->lock held */
+void vm_set_tsc_offset(struct vm *vm, struct vcpu *v, s64 offset);
+
 /** vm_has_lapic() - LAPICs are ours (full or split irqchip) */
 static inline bool vm_has_lapic(const struct vm *vm)
 {

@@ -23,6 +23,7 @@
 #define DEBUGCTL_LBR	   1ull
 #define DEBUGCTL_BTF	   2ull
 #define MSR_PAT		   0x277u
+#define MSR_PERF_CAPABILITIES 0x345u
 #define MSR_PLATFORM_INFO  0xceu
 #define PLATFORM_INFO_CPUID_FAULT 0x80000000ull
 #define MSR_MISC_FEATURES  0x140u /* MISC_FEATURES_ENABLES */
@@ -34,6 +35,9 @@
 #define MSR_MCG_STATUS	   0x17au
 #define MSR_MCG_CTL	   0x17bu
 #define MSR_MC0_CTL	   0x400u
+#define MSR_MC0_CTL2	   0x280u
+#define MCI_CTL2_CMCI_EN   0x40000000ull
+#define MCI_CTL2_THRESHOLD 0x7fffull
 #define MCE_BANKS	   32
 
 #endif
