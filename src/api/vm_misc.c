@@ -129,6 +129,14 @@ static long enable_manual_dirty(struct vm *vm, u64 flags)
 	return mem_set_dirty_mode(vm->mem, flags);
 }
 
+static long disable_exits(struct vm *vm, u64 exits)
+{
+	if ((exits & ~(u64)KVM_X86_DISABLE_VALID_EXITS) || atomic_load(&vm->nr_vcpus))
+		return -EINVAL;
+	atomic_fetch_or(&vm->disabled_exits, exits);
+	return 0;
+}
+
 static long enable_locked(struct vm *vm, const struct kvm_enable_cap *cap)
 {
 	u64 a = cap->args[0];
@@ -160,6 +168,10 @@ static long enable_locked(struct vm *vm, const struct kvm_enable_cap *cap)
 	case KVM_CAP_MSR_PLATFORM_INFO:
 		atomic_store(&vm->hide_platform_info, !a);
 		return 0;
+	case KVM_CAP_X86_DISABLE_EXITS:
+		return disable_exits(vm, a);
+	case KVM_CAP_EXIT_ON_EMULATION_FAILURE:
+		return a > 1 ? -EINVAL : 0; /* it always exits */
 	case KVM_CAP_MAX_VCPU_ID:
 		return enable_max_vcpu_id(vm, a);
 	default:

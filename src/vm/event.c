@@ -221,6 +221,9 @@ bool event_wakes(struct vcpu *v)
 		return true;
 	if (!interrupts_allowed(c) || c->gdb.block_irq)
 		return false;
+	/* Halted inside, with the LAPIC the client's: it may have an interrupt. */
+	if (!v->lapic && wants_window(v) && event_window_open(v))
+		return true;
 	return extint_waits(v) ||
 	       (v->lapic && lapic_is_pending(v->lapic) &&
 		lapic_evaluate(v->lapic, &c->stats->req_event) >= 0);

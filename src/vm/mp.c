@@ -115,7 +115,8 @@ void mp_get_state(struct vcpu *v, struct kvm_mp_state *s)
 	/* What is latched is part of the state that the client sees. */
 	mp_accept_init_sipi(v);
 	s->mp_state = state_of(v);
-	if (s->mp_state == KVM_MP_STATE_HALTED && atomic_load(&v->pv_unhalted))
+	/* Without a LAPIC of ours the client knows no halted state. */
+	if (s->mp_state == KVM_MP_STATE_HALTED && (!v->lapic || atomic_load(&v->pv_unhalted)))
 		s->mp_state = KVM_MP_STATE_RUNNABLE;
 }
 

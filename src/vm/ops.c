@@ -47,14 +47,24 @@ static enum emul overflow(struct vcpu *v)
 
 /* --- ports ------------------------------------------------------------------ */
 
+/* KVM's quirk: the client finds RIP behind an OUT to port 0x7e (QEMU patches the
+ * bytes in front of it).  So the instruction ends before the exit. */
+static bool exits_behind(const struct vcpu *v, u16 port, unsigned count, bool out)
+{
+	return out && port == 0x7e && count == 1 &&
+	       !(atomic_load_explicit(&v->vm->disabled_quirks, memory_order_relaxed) &
+		 KVM_X86_QUIRK_OUT_7E_INC_RIP);
+}
+
 static enum emul pio_exit(struct vcpu *v, u16 port, unsigned size, const void *data,
 			  unsigned count, bool out)
 {
 	struct kvm_run *run = v->run;
 	u8 *page = (u8 *)run + VCPU_PIO_PAGE * PAGE_SIZE;
+	bool behind = exits_behind(v, port, count, out);
 
 	count = MIN(count, (unsigned)PAGE_SIZE / size);
-	if (!replay_open(&v->replay, out ? REPLAY_PIO_OUT : REPLAY_PIO_IN, port, size, count))
+	if (!behind && !replay_open(&v->replay, out ? REPLAY_PIO_OUT : REPLAY_PIO_IN, port, size, count))
 		return overflow(v);
 	run->exit_reason = KVM_EXIT_IO;
 	run->io.direction = out ? KVM_EXIT_IO_OUT : KVM_EXIT_IO_IN;
@@ -65,7 +75,11 @@ static enum emul pio_exit(struct vcpu *v, u16 port, unsigned size, const void *d
 	if (out)
 		memcpy(page, data, (size_t)count * size);
 	v->cpu.stats->io_exits++;
-	return EMUL_IO;
+	if (!behind)
+		return EMUL_IO;
+	v->posted_exit = true;
+	atomic_fetch_or(&v->cpu.attn, ATTN_EXIT);
+	return EMUL_CONTINUE;
 }
 
 static enum emul ops_pio(struct cpu *c, u16 port, unsigned size, void *data,

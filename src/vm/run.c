@@ -105,9 +105,12 @@ static int exit_emulation_error(struct vcpu *v)
 
 static int halt(struct vcpu *v)
 {
+	bool inside = atomic_load_explicit(&v->vm->disabled_exits, memory_order_relaxed) &
+		      KVM_X86_DISABLE_EXITS_HLT;
+
 	v->cpu.halted = false;
 	v->cpu.stats->halt_exits++;
-	if (!v->lapic)
+	if (!v->lapic && !inside)
 		return exit_with(v, KVM_EXIT_HLT);
 	atomic_store_explicit(&v->mp_state, KVM_MP_STATE_HALTED, memory_order_relaxed);
 	return GO_ON;
@@ -134,6 +137,10 @@ static int after_engine(struct vcpu *v, enum engine_exit exit)
 		if (unlikely(v->cpu.mmu.starved)) {
 			v->cpu.mmu.starved = false;
 			return -ENOMEM;
+		}
+		if (unlikely(v->posted_exit)) {
+			v->posted_exit = false;
+			return 0;
 		}
 		return GO_ON;
 	case ENGINE_HALT:

@@ -80,6 +80,7 @@ struct vcpu {
 	_Atomic bool pv_unhalted;
 
 	struct replay replay;
+	bool posted_exit;	/* the run page is filled, the instruction done */
 	bool completing;	/* run the recorded instruction, then leave */
 	bool set_tpr_exit;	/* CR8 fell and the LAPIC is the client's */
 	bool eoi_exit;		/* split irqchip: EOI of eoi_vector */
