@@ -30,27 +30,49 @@ run() {
 	fi
 }
 
-bad=0 n=0
+# judge WANT EXIT: sets got (for reports) and kind: pass, skip or bad.
+judge() {
+	case $2 in 0) got=pass ;; 4) got=skip ;; 124 | 137) got=timeout ;; *) got="fail($2)" ;; esac
+	case $1:$got in
+	pass:pass | long:pass) kind=pass ;;
+	skip:skip | needs:fail* | xfail:fail* | xfail:timeout) kind=skip ;;
+	*) kind=bad ;;
+	esac
+}
+
+bad=0 passed=0 skipped=0
 for name in $names; do
-	read -r _ want args <<<"$(awk -v n="$name" '$1 == n' $list)"
-	[ "$want" = long ] && want=pass
+	read -r _ want args <<<"$(awk -v n="$name" '$1 == n' $list | tr '\t' ' ')"
+	# A reason has spaces; arguments follow `pass` and `long` alone.
+	reason=
+	case $want in *:*) reason=":${want#*:}${args:+ $args}" want=${want%%:*} args= ;; esac
 	log=build/selftests/$name.log
 	start=$(date +%s%N)
-	# shellcheck disable=SC2086
 	LIMIT=${SELFTEST_TIMEOUT:-120}
+	# shellcheck disable=SC2086
 	( ulimit -c 0; export -f run; timeout -k 5 "$LIMIT" bash -c 'run "$@"' - "$name" \
 		build/selftests/bin/"$name" ${args:-} ) >"$log" 2>&1 </dev/null
-	rc=$?
+	judge "$want" $?
 	ms=$((($(date +%s%N) - start) / 1000000))
-	case $rc in 0) got=pass ;; 4) got=skip ;; 124 | 137) got=timeout ;; *) got="fail($rc)" ;; esac
-	n=$((n + 1))
-	if [ "$got" = "${want%%:*}" ] || { [ "${want%%:*}" = xfail ] && [ $got != pass ]; }; then
-		echo "TABLE $name: $got ($ms ms)${want#"${want%%:*}"}"
-	else
-		bad=1
-		echo "TABLE $name: $got, expected ${want:-pass} ($ms ms); last lines:"
-		tail -n 15 "$log" | sed 's/^/    /'
-	fi
+	case $kind in
+	pass) passed=$((passed + 1)); echo "TABLE $name: pass ($ms ms)" ;;
+	skip) skipped=$((skipped + 1)); echo "TABLE $name: $want$reason ($ms ms)" ;;
+	bad)
+		bad=$((bad + 1))
+		echo "TABLE $name: $got, expected ${want:-a row} ($ms ms); last lines:"
+		tail -n 15 "$log" | sed 's/^/    /' ;;
+	esac
 done
-echo "CASES $n"
-exit $bad
+
+# Every test of the source has its row.
+if [ $# = 0 ]; then
+	for f in build/selftests/src/*/tools/testing/selftests/kvm/{,x86_64/}*.c; do
+		name=$(basename "$f" .c)
+		awk -v n="$name" '$1 == n { found = 1 } END { exit !found }' $list && continue
+		echo "TABLE $name: no row in $list"
+		bad=$((bad + 1))
+	done
+fi
+echo "TABLE selftests: $passed pass, $skipped skip with reasons, $bad fail"
+echo "CASES $((passed + skipped + bad))"
+[ $bad = 0 ]
