@@ -123,10 +123,9 @@ static enum emul mask_store(struct cpu *c, const struct insn *i, const u8 *src,
 	gva_t lin;
 	enum emul r = mem_linear(c, i, n, true, &lin);
 
-	if (r == EMUL_CONTINUE)
-		r = mmu_probe_write(&c->mmu, lin, 8, insn_acc(i));
-	if (r == EMUL_CONTINUE)
-		r = mmu_probe_write(&c->mmu, lin, n, insn_acc(i));
+	/* By quadwords: so is alignment checked, where it is. */
+	for (unsigned k = 0; k < n && r == EMUL_CONTINUE; k += 8)
+		r = mmu_probe_write(&c->mmu, lin + k, 8, insn_acc(i));
 	for (unsigned k = 0; k < n && r == EMUL_CONTINUE; k++)
 		if (mask[k] & 0x80)
 			r = mmu_write(&c->mmu, lin + k, src + k, 1, insn_acc(i));

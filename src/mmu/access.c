@@ -160,7 +160,7 @@ enum emul mmu_page(struct mmu *m, gva_t gva, unsigned n, bool write, unsigned ac
 	enum emul r;
 
 	*hva = NULL;
-	if (bytes_in_page(gva, n) < n)
+	if (bytes_in_page(gva, n) < n || m->tlb.aligned)
 		return EMUL_CONTINUE;
 	if (write)
 		return mmu_rmw(m, gva, n, acc, hva);

@@ -51,6 +51,15 @@ static enum tlb_class_id current_class(const struct mmu *m)
 	return (m->cr4 & CR4_SMAP) && m->ac ? CLASS_SUP_AC : CLASS_SUP;
 }
 
+/* SDM Vol. 3A "Interrupt 17": CR0.AM, RFLAGS.AC, privilege 3. */
+static void check_aligned(struct mmu *m)
+{
+	bool on = m->cpl == 3 && m->ac && (m->cr0 & CR0_AM);
+
+	if (unlikely(on != m->tlb.aligned))
+		tlb_set_aligned(&m->tlb, on);
+}
+
 static void select_tables(struct mmu *m)
 {
 	struct tlb_key key = current_key(m);
@@ -81,6 +90,7 @@ void mmu_set_cr0(struct mmu *m, u64 cr0)
 	u64 changed = m->cr0 ^ cr0;
 
 	m->cr0 = cr0;
+	check_aligned(m);
 	if (changed & (CR0_PG | CR0_WP)) {
 		m->tlb.stats.flush_cr0++;
 		flush_vpid(m, true);
@@ -129,6 +139,7 @@ void mmu_set_efer(struct mmu *m, u64 efer)
 void mmu_set_cpl(struct mmu *m, unsigned cpl)
 {
 	m->cpl = (u8)cpl;
+	check_aligned(m);
 	if (current_class(m) != m->tlb.class_id)
 		select_tables(m);
 }
@@ -136,6 +147,7 @@ void mmu_set_cpl(struct mmu *m, unsigned cpl)
 void mmu_set_ac(struct mmu *m, bool ac)
 {
 	m->ac = ac;
+	check_aligned(m);
 	if (current_class(m) != m->tlb.class_id)
 		select_tables(m);
 }

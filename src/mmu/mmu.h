@@ -40,7 +40,7 @@ struct mmu {
 	/* Registers.  Written only through mmu_set_*(). */
 	u64 cr0, cr3, cr4, efer;
 	u8 cpl;	       /* current privilege level, 0..3 */
-	bool ac;       /* RFLAGS.AC as far as SMAP is concerned */
+	bool ac;       /* RFLAGS.AC: SMAP, alignment checks */
 	u8 maxphyaddr; /* bits, 32..52, from CPUID */
 	bool gbpages;  /* CPUID: 1G pages */
 	u8 space;      /* guest-physical space: 0 or MEM_SMM */

@@ -5,11 +5,38 @@
 
 /* --- addresses ------------------------------------------------------------------ */
 
+/* SDM Vol. 3A "Interrupt 17", table of alignments by data type.  Whether vectors
+ * that may be unaligned are checked varies: as AMD's processors do. */
+static bool misaligned(gva_t gva, unsigned n)
+{
+	switch (n) {
+	case 2:
+	case 4:
+	case 8:
+		return gva & (n - 1);
+	case 10:
+		return gva & 7;
+	case 16:
+	case 32:
+		return gva & 15;
+	}
+	return false;
+}
+
+static enum emul check_alignment(struct mmu *m, gva_t gva, unsigned n, unsigned acc)
+{
+	if ((acc & ACC_IMPLICIT) || !misaligned(gva, n))
+		return EMUL_CONTINUE;
+	m->fault = (struct fault){.vector = EXC_AC, .has_error = true};
+	return EMUL_FAULT;
+}
+
 enum emul resolve_check(struct mmu *m, gva_t gva, unsigned n, unsigned acc)
 {
 	if (!(m->efer & EFER_LMA) ||
 	    (addr_is_canonical(gva) && addr_is_canonical(gva + n - 1)))
-		return EMUL_CONTINUE;
+		return unlikely(m->tlb.aligned) ? check_alignment(m, gva, n, acc)
+						: EMUL_CONTINUE;
 	m->fault = (struct fault){.vector = acc & ACC_SS ? EXC_SS : EXC_GP,
 				  .has_error = true};
 	return EMUL_FAULT;

@@ -227,10 +227,23 @@ void tlb_publish(struct tlb *t)
 {
 	struct tlb_class *c = t->class;
 
+	if (unlikely(t->aligned)) {
+		t->rd = t->wr = t->none;
+		t->rd_mask = t->wr_mask = TLB_MIN_SIZE - 1;
+		return;
+	}
 	t->rd = c->table[TLB_READ].entry;
 	t->rd_mask = c->table[TLB_READ].mask;
 	t->wr = c->table[TLB_WRITE].entry;
 	t->wr_mask = c->table[TLB_WRITE].mask;
+}
+
+void tlb_set_aligned(struct tlb *t, bool on)
+{
+	t->aligned = on;
+	for (u32 i = 0; i < TLB_MIN_SIZE; i++)
+		t->none[i].negtag = tlb_empty(i);
+	tlb_publish(t);
 }
 
 void tlb_select(struct tlb *t, const struct tlb_key *key, enum tlb_class_id class)

@@ -185,6 +185,11 @@ struct tlb {
 	u64 code_gen;
 	u64 context_id; /* space id * 4 + class */
 
+	/* Alignment is checked: rd and wr are @none, where nothing ever hits, so that
+	 * every access takes the slow path, which looks into the class itself. */
+	bool aligned;
+	struct tlb_entry none[TLB_MIN_SIZE];
+
 	struct tlb_space *space; /* current */
 	struct tlb_class *class; /* current, as class_id */
 	enum tlb_class_id class_id;
@@ -212,6 +217,9 @@ void tlb_fini(struct tlb *t);
 /** tlb_select() - make the tables of {@key, @class} current, reclaiming a space
  * if needed; never fails: without memory another class gives its tables */
 void tlb_select(struct tlb *t, const struct tlb_key *key, enum tlb_class_id class);
+
+/** tlb_set_aligned() - see struct tlb; the current tables change */
+void tlb_set_aligned(struct tlb *t, bool on);
 
 /** tlb_class_of() - the class @id of the current space, made if needed */
 struct tlb_class *tlb_class_of(struct tlb *t, enum tlb_class_id id);

@@ -31,7 +31,7 @@
 #define DATA_HOLE  2u /* data page number that is not mapped */
 #define DATA_RO	   3u
 #define EXIT_B_OFF 0x40u /* offset of exit stub B in the first code page */
-#define EXIT_STUB  14u	 /* bytes of an exit stub */
+#define EXIT_STUB  24u	 /* bytes of an exit stub */
 
 #define CASE_MAX_INSNS 4
 #define CASE_MAX_CODE  (CASE_MAX_INSNS * 15 + 16)

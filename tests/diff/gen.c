@@ -273,7 +273,9 @@ void gen_state(struct diff_state *s)
 		s->gpr[n] = random_gpr();
 	s->gpr[R_RSP] = random_pointer() & ~7ull;
 	s->rflags = RF_ONE | RF_IF | (rng() & RF_ARITH) | (rng_chance(20) ? RF_DF : 0) |
-		    (rng_chance(10) ? RF_ID : 0);
+		    (rng_chance(10) ? RF_ID : 0) | (rng_chance(12) ? RF_AC : 0);
+	if ((s->rflags & RF_AC) && rng_chance(20))
+		s->gpr[R_RSP] += rng_below(8);
 	if (native_has_fsgsbase()) {
 		s->fsbase = rng_chance(30) ? 0 : random_pointer() - rng_below(4096);
 		s->gsbase = rng_chance(30) ? 0 : random_pointer() - rng_below(4096);
@@ -342,16 +344,27 @@ void gen_case(struct diff_case *k)
 	arrange_case(k);
 }
 
+/* JMP through a pointer behind it, which is aligned: RFLAGS.AC may be set.
+ * @at: where the stub goes */
+static void make_stub(u8 stub[EXIT_STUB], u64 at, u64 to)
+{
+	u32 skip = (u32)(-(at + 6) & 7);
+
+	memset(stub, 0, EXIT_STUB);
+	stub[0] = 0xff;
+	stub[1] = 0x25;
+	memcpy(stub + 2, &skip, 4);
+	memcpy(stub + 6 + skip, &to, 8);
+}
+
 void gen_layout(const struct diff_case *k, u8 *code_pages)
 {
 	u64 off = k->start - CODE_VA;
-	u8 stub[EXIT_STUB] = {0xff, 0x25};
-	u64 to = native_exit_address(true);
+	u8 stub[EXIT_STUB];
 
-	memcpy(stub + 6, &to, 8);
+	make_stub(stub, CODE_VA + EXIT_B_OFF, native_exit_address(true));
 	memcpy(code_pages + EXIT_B_OFF, stub, EXIT_STUB);
-	to = native_exit_address(false);
-	memcpy(stub + 6, &to, 8);
+	make_stub(stub, k->start + k->code_len, native_exit_address(false));
 	for (unsigned n = 0; n < k->code_len && off + n < CODE_BYTES; n++)
 		code_pages[off + n] = k->code[n];
 	for (unsigned n = 0; n < EXIT_STUB && off + k->code_len + n < CODE_BYTES; n++)
