@@ -37,6 +37,12 @@ static enum emul element_linear(struct cpu *c, const struct insn *i, unsigned of
 	return mem_linear_at(c, i, insn_ea(c, i) + off, size, write, lin);
 }
 
+/* Zen 5 checks the alignment neither of masked vectors nor of gathered elements. */
+static unsigned element_acc(const struct insn *i)
+{
+	return insn_acc(i) | ACC_ANY_ALIGN;
+}
+
 static enum emul op_vmaskmov_load(struct cpu *c, const struct insn *i)
 {
 	unsigned size = mask_element(i);
@@ -54,7 +60,7 @@ static enum emul op_vmaskmov_load(struct cpu *c, const struct insn *i)
 			continue;
 		r = element_linear(c, i, k * size, size, false, &lin);
 		if (r == EMUL_CONTINUE)
-			r = mmu_read(&c->mmu, lin, v.b + k * size, size, insn_acc(i));
+			r = mmu_read(&c->mmu, lin, v.b + k * size, size, element_acc(i));
 		if (unlikely(r != EMUL_CONTINUE))
 			return r;
 	}
@@ -79,13 +85,13 @@ static enum emul op_vmaskmov_store(struct cpu *c, const struct insn *i)
 			continue;
 		r = element_linear(c, i, k * size, size, true, &lin[k]);
 		if (r == EMUL_CONTINUE)
-			r = mmu_probe_write(&c->mmu, lin[k], size, insn_acc(i));
+			r = mmu_probe_write(&c->mmu, lin[k], size, element_acc(i));
 		if (unlikely(r != EMUL_CONTINUE))
 			return r;
 	}
 	for (unsigned k = 0; k < n && r == EMUL_CONTINUE; k++)
 		if (chosen(&mask, k, size))
-			r = mmu_write(&c->mmu, lin[k], v.b + k * size, size, insn_acc(i));
+			r = mmu_write(&c->mmu, lin[k], v.b + k * size, size, element_acc(i));
 	return r;
 }
 
@@ -133,7 +139,7 @@ static enum emul op_gather(struct cpu *c, const struct insn *i)
 			r = mem_linear_at(c, i, gather_ea(c, i, &indices, k, index_size), size,
 					  false, &lin);
 			if (r == EMUL_CONTINUE)
-				r = lin_read(c, lin, size, insn_acc(i), &element);
+				r = lin_read(c, lin, size, element_acc(i), &element);
 			if (r == EMUL_CONTINUE)
 				memcpy(v.b + k * size, &element, size);
 		}

@@ -20,6 +20,7 @@
 #define ACC_IMPLICIT \
 	BIT(1)		  /* descriptor tables, TSS, IDT: supervisor, AC=0, at any CPL */
 #define ACC_LOCKED BIT(2) /* first half of a locked read-modify-write */
+#define ACC_ANY_ALIGN BIT(3) /* never #AC */
 
 struct mmu;
 

@@ -25,7 +25,7 @@ static bool misaligned(gva_t gva, unsigned n)
 
 static enum emul check_alignment(struct mmu *m, gva_t gva, unsigned n, unsigned acc)
 {
-	if ((acc & ACC_IMPLICIT) || !misaligned(gva, n))
+	if ((acc & (ACC_IMPLICIT | ACC_ANY_ALIGN)) || !misaligned(gva, n))
 		return EMUL_CONTINUE;
 	m->fault = (struct fault){.vector = EXC_AC, .has_error = true};
 	return EMUL_FAULT;
