@@ -51,6 +51,8 @@ static void step(struct input *in)
 		world_close_vcpu(in_below(in, VCPUS));
 	else if (what < 129)
 		world_close_vm(in_below(in, VMS));
+	else if (what < 133)
+		request_event(in);
 	else if (what < 190)
 		request_change(in);
 	else

@@ -9,6 +9,7 @@ case ${MODE:-rel} in fuzz)
 	echo "libFuzzer's targets run by \`make fuzz\`"
 	exit 77 ;;
 esac
+export TSAN_OPTIONS="suppressions=tests/fuzz/ioctl/tsan.supp${TSAN_OPTIONS:+ $TSAN_OPTIONS}"
 shopt -s nullglob
 seconds=30
 [ -n "${LONG:-}" ] && seconds=600

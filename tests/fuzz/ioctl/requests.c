@@ -162,6 +162,25 @@ static int event_fd(struct input *in)
 	return k < 240 ? world.eventfd[k & 3] : k & 1 ? -1 : world.sys;
 }
 
+/* Where guest.c's guests write. */
+static u64 device_addr(struct input *in)
+{
+	static const u16 ports[] = { 0x80, 0x21, 0x10 };
+	u8 k = in8(in);
+
+	return k & 4 ? ports[k % 3] : 0xd0000000u + (k & 3) * 4u;
+}
+
+void request_event(struct input *in)
+{
+	u8 k = in8(in);
+	u64 v = 1;
+
+	/* Either may find nothing to do. */
+	if (k & 4 ? read(world.eventfd[k & 3], &v, 8) < 0 : write(world.eventfd[k & 3], &v, 8) < 0)
+		world_trace("eventfd %u: nothing", k & 3);
+}
+
 /* True if the request may write where its structure points. */
 static bool fix_pointers(struct input *in, u32 code, u8 *p)
 {
@@ -211,9 +230,19 @@ static bool fix_pointers(struct input *in, u32 code, u8 *p)
 		struct kvm_ioeventfd *f = (void *)p;
 
 		f->fd = event_fd(in);
-		f->addr = in8(in) & 1 ? 0x10 : in_value(in);
-		f->len = in8(in) & 7;
-		f->flags = in8(in) & 7;
+		f->addr = in8(in) & 3 ? device_addr(in) : in_value(in);
+		f->len = in8(in) & 7 ? in8(in) & 4 : in8(in);
+		f->flags = in8(in) & 7 ? in8(in) & 3 : in32(in);
+		f->datamatch = in8(in) & 1;
+		return false;
+	}
+	case KVM_REGISTER_COALESCED_MMIO:
+	case KVM_UNREGISTER_COALESCED_MMIO: {
+		struct kvm_coalesced_mmio_zone *z = (void *)p;
+
+		z->addr = in8(in) & 7 ? device_addr(in) : in_value(in);
+		z->size = in8(in) & 7 ? in8(in) & 15 : in32(in);
+		z->pio = in8(in) & 1;
 		return false;
 	}
 	case KVM_ENABLE_CAP: {

@@ -180,6 +180,7 @@ static struct thread {
 	_Atomic int busy; /* a worker has a job */
 	struct job job;
 	unsigned long runs;
+	unsigned kicks; /* the watchdog's */
 } threads[THREADS];
 
 static __thread struct thread *self;
@@ -201,8 +202,6 @@ static void nap(unsigned us)
 
 static void *watch(void *arg)
 {
-	unsigned kicks = 0;
-
 	(void)arg;
 	for (;;) {
 		nap(200);
@@ -218,7 +217,7 @@ static void *watch(void *arg)
 				if (run)
 					run->immediate_exit = 1;
 				/* A signal's handler kicks; it may be masked. */
-				if (kicks++ % 2)
+				if (t->kicks++ % 2)
 					syscall(SYS_tgkill, getpid(), t->tid, SIGUSR1);
 				else
 					locum_kick(t->tid);

@@ -106,6 +106,8 @@ void request_vm(struct input *in);
 void request_vcpu(struct input *in);
 /** request_msrs() - KVM_SET_MSRS of MSRs that exist */
 void request_msrs(struct input *in);
+/** request_event() - signal or read an eventfd that may be an irqfd's */
+void request_event(struct input *in);
 /** request_routing() - KVM_SET_GSI_ROUTING */
 void request_routing(struct input *in);
 

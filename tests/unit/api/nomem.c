@@ -22,6 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -86,6 +88,28 @@ WRAP(int, ftruncate, (int fd, off_t size), (fd, size), ENOSPC)
 WRAP(int, epoll_create1, (int flags), (flags), EMFILE)
 WRAP(int, eventfd, (unsigned value, int flags), (value, flags), EMFILE)
 WRAP(int, timerfd_create, (int clock, int flags), (clock, flags), EMFILE)
+
+int __real_epoll_ctl(int ep, int op, int fd, struct epoll_event *e);
+int __wrap_epoll_ctl(int ep, int op, int fd, struct epoll_event *e);
+int __wrap_epoll_ctl(int ep, int op, int fd, struct epoll_event *e)
+{
+	if (op == EPOLL_CTL_ADD && fails()) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return __real_epoll_ctl(ep, op, fd, e);
+}
+
+int __real_fcntl(int fd, int cmd, unsigned long arg);
+int __wrap_fcntl(int fd, int cmd, unsigned long arg);
+int __wrap_fcntl(int fd, int cmd, unsigned long arg)
+{
+	if ((cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) && fails()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return __real_fcntl(fd, cmd, arg);
+}
 
 void *__real_realloc(void *p, size_t n);
 void *__wrap_realloc(void *p, size_t n);
@@ -157,6 +181,34 @@ static long step(struct session *s, int fd, unsigned long request, void *arg)
 	return r;
 }
 
+/* Eventfds for interrupts and for writes, added, changed and taken away. */
+static void connect_eventfds(struct session *s)
+{
+	int a = __real_eventfd(0, EFD_CLOEXEC), b = __real_eventfd(0, EFD_CLOEXEC);
+	struct kvm_irqfd irq = { .fd = (uint32_t)a, .gsi = 1 };
+	struct kvm_irqfd level = { .fd = (uint32_t)b, .gsi = 2, .resamplefd = (uint32_t)a,
+				   .flags = KVM_IRQFD_FLAG_RESAMPLE };
+	struct kvm_ioeventfd io[2] = { { .addr = 0x80, .len = 1, .fd = a,
+					 .flags = KVM_IOEVENTFD_FLAG_PIO },
+				       { .addr = 0xd0000000, .len = 4, .fd = b } };
+	struct kvm_coalesced_mmio_zone zone = { .addr = 0xe0000000, .size = 64 };
+
+	/* Without a controller EAGAIN or EINVAL: that is no matter of memory. */
+	if (locum_ioctl(s->vm, KVM_IRQFD, (unsigned long)&irq) != -EINVAL) {
+		step(s, s->vm, KVM_IRQFD, &level);
+		irq.flags = KVM_IRQFD_FLAG_DEASSIGN;
+		step(s, s->vm, KVM_IRQFD, &irq);
+	}
+	step(s, s->vm, KVM_IOEVENTFD, &io[1]);
+	if (!step(s, s->vm, KVM_IOEVENTFD, &io[0])) {
+		io[0].flags |= KVM_IOEVENTFD_FLAG_DEASSIGN;
+		step(s, s->vm, KVM_IOEVENTFD, &io[0]);
+	}
+	step(s, s->vm, KVM_REGISTER_COALESCED_MMIO, &zone);
+	close(a);
+	close(b);
+}
+
 static void furnish(struct session *s)
 {
 	struct kvm_userspace_memory_region slot = { .slot = 1,
@@ -195,6 +247,7 @@ static void furnish(struct session *s)
 		}
 	}
 	step(s, s->vm, KVM_X86_SET_MSR_FILTER, &filter);
+	connect_eventfds(s);
 }
 
 static void set_cpuid(struct session *s, int vcpu)
