@@ -38,11 +38,25 @@ static bool show_ring(const struct vcpu *v, char *at, int prot)
 	return prot == (PROT_READ | PROT_WRITE) || !mprotect(at, PAGE_SIZE, prot);
 }
 
+/* As the kernel: the dirty ring is shared data, and that alone. */
+static bool is_refused(const struct vcpu *v, const struct map_call *c)
+{
+	u64 first = (u64)c->off, last = first + c->len - 1;
+	u64 ring = VCPU_DIRTY_OFFSET, bytes = v->vm->mem->ring_bytes;
+
+	if (first - ring >= bytes && last - ring >= bytes)
+		return false;
+	return (c->flags & MAP_TYPE) == MAP_PRIVATE || (c->prot & PROT_EXEC);
+}
+
 long map_vcpu(struct vcpu *v, const struct map_call *c)
 {
 	u64 off = (u64)c->off;
-	long r = map_raw(c);
+	long r;
 
+	if (is_refused(v, c))
+		return -EINVAL;
+	r = map_raw(c);
 	if (r < 0 && r >= -4095)
 		return r;
 	if ((c->flags & MAP_TYPE) == MAP_PRIVATE || off > RING_OFFSET ||

@@ -66,19 +66,29 @@ long api_create_vm(unsigned long type)
 	return r;
 }
 
-/* The memfd of the run pages, mapped for us.  Return: descriptor or -errno. */
-static int make_run_pages(void **map)
+/* The memfd of the run pages and the dirty ring, mapped for us.  Return: descriptor or -errno. */
+static int make_run_pages(u32 ring_bytes, void **map, void **ring)
 {
 	int fd = memfd_create("kvm-vcpu", MFD_CLOEXEC), r;
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)VCPU_MMAP_SIZE))
+	if (ftruncate(fd, (off_t)(ring_bytes ? VCPU_DIRTY_OFFSET + ring_bytes : VCPU_MMAP_SIZE)))
 		goto fail;
 	*map = mmap(NULL, VCPU_MMAP_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (*map == MAP_FAILED)
 		goto fail;
 	madvise(*map, VCPU_MMAP_SIZE, MADV_DONTFORK);
+	if (ring_bytes) {
+		*ring = mmap(NULL, ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			     (off_t)VCPU_DIRTY_OFFSET);
+		if (*ring == MAP_FAILED) {
+			munmap(*map, VCPU_MMAP_SIZE);
+			errno = ENOMEM;
+			goto fail;
+		}
+		madvise(*ring, ring_bytes, MADV_DONTFORK);
+	}
 	return fd;
 fail:
 	r = -errno;
@@ -89,16 +99,19 @@ fail:
 long api_create_vcpu(struct vm *vm, unsigned long id)
 {
 	struct vcpu *v;
-	void *map;
+	u32 ring_bytes = vm->mem->ring_bytes;
+	void *map, *ring = NULL;
 	int fd, r;
 
-	fd = make_run_pages(&map);
+	fd = make_run_pages(ring_bytes, &map, &ring);
 	if (fd < 0)
 		return fd;
 	pthread_mutex_lock(&vm->lock);
-	r = vcpu_create(vm, id, map, &v);
+	r = ring_bytes == vm->mem->ring_bytes ? vcpu_create(vm, id, map, ring, &v) : -EINVAL;
 	pthread_mutex_unlock(&vm->lock);
 	if (r) {
+		if (ring)
+			munmap(ring, ring_bytes);
 		munmap(map, VCPU_MMAP_SIZE);
 		close(fd);
 		return r;

@@ -17,6 +17,7 @@ static __thread int slot_index __attribute__((tls_model("initial-exec")));
 static __thread int my_tid __attribute__((tls_model("initial-exec")));
 
 static void (*_Atomic leave_hook)(void);
+static void (*_Atomic mask_hook)(u64 mask);
 
 /*
  * Threads in KVM_RUN, for api_kick_tid().  A kicker counts itself in before it
@@ -40,6 +41,19 @@ bool api_signal_note(void)
 		return false;
 	vcpu_kick(v);
 	return true;
+}
+
+void api_signal_set_mask_hook(void (*hook)(u64 mask))
+{
+	atomic_store(&mask_hook, hook);
+}
+
+void api_signal_mask_set(u64 mask)
+{
+	void (*hook)(u64 mask) = atomic_load(&mask_hook);
+
+	if (hook)
+		hook(mask);
 }
 
 void api_signal_set_hook(void (*hook)(void))

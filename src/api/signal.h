@@ -32,6 +32,16 @@ bool api_signal_note(void);
  */
 void api_signal_set_hook(void (*hook)(void));
 
+/**
+ * api_signal_set_mask_hook() - call @hook when KVM_SET_SIGNAL_MASK names a mask
+ * @mask: signals blocked in KVM_RUN; bit n-1: signal n
+ * On the ioctl's thread.  Whoever has the hook sees to it that a signal which
+ * that mask lets in ends KVM_RUN even if the client has no handler for it.
+ */
+void api_signal_set_mask_hook(void (*hook)(u64 mask));
+/** api_signal_mask_set() - run it */
+void api_signal_mask_set(u64 mask);
+
 /** api_run_enter() - the calling thread, which holds @v's mutex, starts KVM_RUN */
 void api_run_enter(struct vcpu *v);
 /** api_run_unmask() - the client's signal mask is in force again; mutex held */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/signal.h"
 #include "api/uaccess.h"
 #include "irq/lapic.h"
 #include "vm/caps.h"
@@ -54,6 +55,7 @@ long vcpu_set_signal_mask(struct vcpu *v, void *data, u64 arg)
 	/* SIGKILL and SIGSTOP cannot be blocked. */
 	v->sigmask = mask & ~(BIT64(9 - 1) | BIT64(19 - 1));
 	v->sigmask_set = true;
+	api_signal_mask_set(v->sigmask);
 	return 0;
 }
 

@@ -46,6 +46,13 @@ long vm_clear_dirty_log(struct vm *vm, void *data, u64 arg)
 				   bitmap_in, &bitmap);
 }
 
+long vm_reset_dirty_rings(struct vm *vm, void *data, u64 arg)
+{
+	(void)data;
+	(void)arg;
+	return mem_reset_rings(vm->mem);
+}
+
 /* There are no shadow pages to limit: remembered by nobody. */
 long vm_set_nr_mmu_pages(struct vm *vm, void *data, u64 arg)
 {

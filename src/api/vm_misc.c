@@ -137,6 +137,17 @@ static long disable_exits(struct vm *vm, u64 exits)
 	return 0;
 }
 
+static long enable_dirty_ring(struct vm *vm, u64 bytes)
+{
+	int r;
+
+	/* Bad sizes first, as the kernel. */
+	if (!atomic_load(&vm->nr_vcpus))
+		return mem_set_ring_bytes(vm->mem, bytes);
+	r = mem_check_ring_bytes(bytes);
+	return r ? r : -EINVAL;
+}
+
 static long enable_locked(struct vm *vm, const struct kvm_enable_cap *cap)
 {
 	u64 a = cap->args[0];
@@ -144,6 +155,9 @@ static long enable_locked(struct vm *vm, const struct kvm_enable_cap *cap)
 	switch (cap->cap) {
 	case KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2:
 		return enable_manual_dirty(vm, a);
+	case KVM_CAP_DIRTY_LOG_RING:
+	case KVM_CAP_DIRTY_LOG_RING_ACQ_REL:
+		return enable_dirty_ring(vm, a);
 	case KVM_CAP_DISABLE_QUIRKS2:
 		if (a & ~(u64)CAPS_QUIRKS)
 			return -EINVAL;

@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "base/types.h"
+#include "mem/dirty_ring.h"
 #include "mem/track.h"
 
 #define MEM_MAX_SLOTS 32764 /* of a space: KVM_CAP_NR_MEMSLOTS */
@@ -38,6 +39,7 @@ struct memslot {
 	u64 npages;
 	u8 *hva;
 	_Atomic u64 *dirty; /* KVM_MEM_LOG_DIRTY_PAGES: one bit a page, else NULL */
+	struct mem *mem;
 	u32 nsegments;
 	struct mem_segment *segment;
 };
@@ -79,6 +81,9 @@ struct mem {
 	const struct mem_ops *ops;
 	void *opaque;
 	u32 manual_dirty; /* KVM_DIRTY_LOG_*: mem_set_dirty_mode() */
+	u32 ring_bytes;	  /* of each vCPU's dirty ring; 0: bitmaps */
+	_Atomic u32 rings;
+	struct dirty_ring *ring[TRACK_MAX_VCPUS]; /* @rings of them, append only */
 };
 
 /** mem_create() - an empty space; @ops may be NULL.  Return: NULL: no memory. */
@@ -150,7 +155,8 @@ void mem_flag_page(struct mem *mem, struct bpage *bp, u32 flag, struct track_vcp
  * mem_get_dirty_log() - KVM_GET_DIRTY_LOG
  * @copy_out: copies @n bytes of the bitmap at byte @off to the client; returns
  *            0 or -EFAULT
- * Return: 0; -EINVAL, -ENOENT (slot or log missing), -EFAULT.
+ * Return: 0; -EINVAL, -ENOENT (slot or log missing), -EFAULT, -ENXIO (there are
+ * dirty rings instead).
  */
 int mem_get_dirty_log(struct mem *mem, u32 slot,
 		      int (*copy_out)(void *arg, size_t off, const void *src, size_t n),

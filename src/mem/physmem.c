@@ -97,8 +97,12 @@ void mem_mark_dirty(const struct memslot *slot, u64 off)
 		return;
 	_Atomic u64 *w = &slot->dirty[off / 64];
 
-	if (!(atomic_load_explicit(w, memory_order_relaxed) & BIT64(off % 64)))
-		atomic_fetch_or(w, BIT64(off % 64));
+	if (atomic_load_explicit(w, memory_order_relaxed) & BIT64(off % 64))
+		return;
+	if (atomic_fetch_or(w, BIT64(off % 64)) & BIT64(off % 64))
+		return;
+	if (unlikely(slot->mem->ring_bytes))
+		dirty_ring_push(slot->mem, slot->id, off);
 }
 
 int mem_set_dirty_mode(struct mem *mem, u64 mode)
@@ -171,6 +175,8 @@ int mem_get_dirty_log(struct mem *mem, u32 slot,
 	struct memslot *s;
 	int r;
 
+	if (mem->ring_bytes)
+		return -ENXIO;
 	if (!slot_number_ok(slot))
 		return -EINVAL;
 	pthread_mutex_lock(&mem->lock);
@@ -216,6 +222,8 @@ int mem_clear_dirty_log(struct mem *mem, u32 slot, u64 first_page, u32 num_pages
 	struct memslot *s;
 	int r;
 
+	if (mem->ring_bytes)
+		return -ENXIO;
 	if (!slot_number_ok(slot) || (first_page & 63))
 		return -EINVAL;
 	pthread_mutex_lock(&mem->lock);

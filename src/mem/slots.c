@@ -177,12 +177,13 @@ static int find_backing(struct memslot *s)
 	return r;
 }
 
-static struct memslot *slot_new(const struct kvm_userspace_memory_region *r)
+static struct memslot *slot_new(struct mem *mem, const struct kvm_userspace_memory_region *r)
 {
 	struct memslot *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
+	s->mem = mem;
 	s->id = r->slot;
 	s->flags = r->flags;
 	s->gfn = r->guest_phys_addr >> PAGE_SHIFT;
@@ -296,7 +297,8 @@ static int validate_change(const struct memslot *old,
 
 static void start_log(struct mem *mem, struct memslot *s)
 {
-	if (!s->dirty || !(mem->manual_dirty & KVM_DIRTY_LOG_INITIALLY_SET))
+	if (!s->dirty || mem->ring_bytes ||
+	    !(mem->manual_dirty & KVM_DIRTY_LOG_INITIALLY_SET))
 		return;
 	memset((void *)s->dirty, 0xff, s->npages / 64 * 8);
 	if (s->npages % 64)
@@ -327,7 +329,7 @@ static int set_region_locked(struct mem *mem, const struct kvm_userspace_memory_
 			return 0; /* nothing changes */
 		if (overlaps(cur, r))
 			return -EEXIST;
-		new = slot_new(r);
+		new = slot_new(mem, r);
 		if (!new)
 			return -ENOMEM;
 		if (!old || !old->dirty)

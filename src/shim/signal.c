@@ -34,6 +34,7 @@ struct slot {
 	struct sigaction act;
 	u32 seq; /* odd while being written */
 	bool set;
+	bool taken; /* always goes to shim_handler, whatever the client asks for */
 };
 
 static struct slot slots[NSIGNALS];
@@ -203,21 +204,66 @@ static bool is_handler(const struct sigaction *act)
 	       (act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN);
 }
 
-static bool faults_taken; /* SIGSEGV and SIGBUS always go to shim_handler */
+static bool faults_taken; /* SIGSEGV and SIGBUS are */
 
 /* What the kernel is told when the client asks for @act. */
 static int install(int sig, const struct sigaction *act)
 {
 	struct sigaction k = *act;
-	bool keep = faults_taken && (sig == SIGSEGV || sig == SIGBUS);
 
-	if (is_handler(act) || keep) {
+	if (is_handler(act) || slots[sig].taken) {
 		k.sa_sigaction = shim_handler;
 		/* SA_RESETHAND acts when the client's handler runs, which may be
 		 * later than when the signal first arrives. */
 		k.sa_flags = (act->sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
 	}
 	return REAL(sigaction)(sig, &k, NULL);
+}
+
+/* Does the default action end the process? */
+static bool is_deadly(int sig)
+{
+	switch (sig) {
+	case SIGCHLD:
+	case SIGCONT:
+	case SIGURG:
+	case SIGWINCH:
+	case SIGTSTP:
+	case SIGTTIN:
+	case SIGTTOU:
+	case SIGKILL:
+	case SIGSTOP:
+		return false;
+	}
+	return true;
+}
+
+/* A signal that is blocked but in KVM_RUN ends that call and stays pending, for
+ * a client that takes it by sigwait() and has no handler.  In the kernel it is
+ * never delivered; here it is let in for the time of KVM_RUN, and must then find
+ * a handler: ours. */
+static void take_unmasked(u64 mask)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	pthread_mutex_lock(&lock);
+	for (int sig = 1; sig < NSIGNALS; sig++) {
+		struct sigaction act;
+
+		if ((mask >> (sig - 1) & 1) || sigismember(&old, sig) != 1 ||
+		    !is_deadly(sig) || slots[sig].taken ||
+		    REAL(sigaction)(sig, NULL, &act))
+			continue;
+		if ((act.sa_flags & SA_SIGINFO) || act.sa_handler != SIG_DFL)
+			continue;
+		slot_write(sig, &act);
+		slots[sig].taken = true;
+		install(sig, &act);
+	}
+	pthread_mutex_unlock(&lock);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 void shim_signals_init(void)
@@ -232,6 +278,7 @@ void shim_signals_init(void)
 		faults_taken = true;
 		hostfault_disown();
 		api_signal_set_hook(requeue);
+		api_signal_set_mask_hook(take_unmasked);
 		for (int i = 0; i < 2; i++) {
 			struct sigaction act = slots[faults[i]].act;
 
@@ -240,6 +287,7 @@ void shim_signals_init(void)
 				slot_write(faults[i], &act);
 			}
 			act.sa_flags |= SA_ONSTACK;
+			slots[faults[i]].taken = true;
 			install(faults[i], &act);
 		}
 	}

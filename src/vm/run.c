@@ -247,6 +247,8 @@ static int pending_exit(struct vcpu *v)
 		v->triple_fault_pending = false;
 		return exit_shutdown(v);
 	}
+	if (unlikely(dirty_ring_is_full(&v->ring)))
+		return exit_with(v, KVM_EXIT_DIRTY_RING_FULL);
 	if (v->set_tpr_exit) {
 		v->set_tpr_exit = false;
 		return exit_with(v, KVM_EXIT_SET_TPR);
@@ -360,7 +362,9 @@ int vcpu_run(struct vcpu *v)
 	/* The client may have written guest memory since the last exit. */
 	mem_epoch_bump(v->vm->mem);
 	wait_prepare(&v->wait);
+	dirty_ring_select(&v->ring);
 	r = enter(v);
+	dirty_ring_select(NULL);
 	wait_leave(&v->wait);
 	if (v->lapic)
 		timer_arm(&v->vm->timer, v->slot, TIMER_NEVER);

@@ -212,7 +212,8 @@ static int build(struct vcpu *v)
 	return 0;
 }
 
-int vcpu_create(struct vm *vm, unsigned long id, void *run, struct vcpu **out)
+int vcpu_create(struct vm *vm, unsigned long id, void *run, void *ring,
+		struct vcpu **out)
 {
 	u32 index = atomic_load(&vm->nr_vcpus);
 	int r = check_id(vm, id);
@@ -235,6 +236,8 @@ int vcpu_create(struct vm *vm, unsigned long id, void *run, struct vcpu **out)
 	pthread_mutex_init(&v->mutex, NULL);
 	wait_init(&v->wait);
 	r = build(v);
+	if (!r && ring) /* the last that can fail: it is seen from now on */
+		r = dirty_ring_add(vm->mem, &v->ring, ring, &v->cpu.attn, ATTN_EVENT);
 	if (r) {
 		vcpu_destroy(v);
 		return r;
@@ -258,6 +261,9 @@ int vcpu_create(struct vm *vm, unsigned long id, void *run, struct vcpu **out)
 
 void vcpu_destroy(struct vcpu *v)
 {
+	if (v->ring.gfn)
+		munmap(v->ring.gfn, v->vm->mem->ring_bytes);
+	dirty_ring_fini(&v->ring);
 	if (v->lapic)
 		lapic_destroy(v->lapic);
 	fini_cpu(v);

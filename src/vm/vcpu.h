@@ -14,6 +14,7 @@
 
 #include "base/event.h"
 #include "cpu/state.h"
+#include "mem/dirty_ring.h"
 #include "pv/kvmclock.h"
 #include "vm/replay.h"
 #include "vm/stats.h"
@@ -42,6 +43,7 @@ struct vcpu_tsc {
 #define VCPU_PIO_PAGE	    KVM_PIO_PAGE_OFFSET
 #define VCPU_COALESCED_PAGE KVM_COALESCED_MMIO_PAGE_OFFSET
 #define VCPU_MMAP_SIZE	    (3 * PAGE_SIZE)
+#define VCPU_DIRTY_OFFSET   (KVM_DIRTY_LOG_PAGE_OFFSET * PAGE_SIZE) /* the ring, if any */
 
 struct vcpu {
 	/* Set at creation. */
@@ -79,6 +81,8 @@ struct vcpu {
 	u8 extint_vector;
 	_Atomic bool pv_unhalted;
 
+	struct dirty_ring ring; /* of pages that it wrote; mapped behind the run page */
+
 	struct replay replay;
 	bool posted_exit;	/* the run page is filled, the instruction done */
 	bool completing;	/* run the recorded instruction, then leave */
@@ -103,9 +107,11 @@ struct vcpu {
 /**
  * vcpu_create() - add a vCPU in its reset state to @vm; vm->lock held
  * @run: VCPU_MMAP_SIZE bytes, mapped shared; on success they belong to the vCPU
+ * @ring: its dirty ring, vm->mem->ring_bytes bytes, likewise; NULL: none
  * Return: 0 and *@out; -EINVAL (id out of range, too many), -EEXIST, -ENOMEM.
  */
-int vcpu_create(struct vm *vm, unsigned long id, void *run, struct vcpu **out) must_check;
+int vcpu_create(struct vm *vm, unsigned long id, void *run, void *ring,
+		struct vcpu **out) must_check;
 /** vcpu_destroy() - when the VM goes, or at once if no descriptor could be made */
 void vcpu_destroy(struct vcpu *v);
 

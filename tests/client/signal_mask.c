@@ -36,7 +36,7 @@ static void *kick(void *arg)
 	return NULL;
 }
 
-static void stays_pending(struct machine *m)
+static void stays_pending(struct machine *m, void (*action)(int))
 {
 	struct {
 		uint32_t len;
@@ -45,7 +45,7 @@ static void stays_pending(struct machine *m)
 	struct timespec none = { 0, 0 };
 	sigset_t usr1;
 
-	signal(SIGUSR1, handler);
+	signal(SIGUSR1, action);
 	sigemptyset(&usr1);
 	sigaddset(&usr1, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &usr1, NULL);
@@ -76,6 +76,8 @@ int main(void)
 	struct machine m;
 
 	machine_init(&m, spin_start, spin_end);
-	stays_pending(&m);
+	stays_pending(&m, handler);
+	/* A client that only waits for it: nothing is installed. */
+	stays_pending(&m, SIG_DFL);
 	return 0;
 }
