@@ -218,13 +218,18 @@ enum emul op_wbinvd(struct cpu *c, const struct insn *i)
 
 /* --- MSRs ---------------------------------------------------------------------------- */
 
+static enum emul refused(struct cpu *c, u32 index, u64 *v, bool write)
+{
+	return c->ops->msr_refused ? c->ops->msr_refused(c, index, v, write) : cpu_gp(c, 0);
+}
+
 static enum emul rdmsr(struct cpu *c, u32 index, u64 *v)
 {
 	if (c->ops->msr_filtered && c->ops->msr_filtered(c, index, false))
 		return c->ops->rdmsr(c, index, v);
 	switch (cpu_msr_read(c, index, v, false)) {
 	case CPU_MSR_OK: return EMUL_CONTINUE;
-	case CPU_MSR_INVALID: return cpu_gp(c, 0);
+	case CPU_MSR_INVALID: return refused(c, index, v, false);
 	case CPU_MSR_UNKNOWN: break;
 	}
 	return c->ops->rdmsr ? c->ops->rdmsr(c, index, v) : cpu_gp(c, 0);
@@ -236,7 +241,7 @@ static enum emul wrmsr(struct cpu *c, u32 index, u64 v)
 		return c->ops->wrmsr(c, index, v);
 	switch (cpu_msr_write(c, index, v, false)) {
 	case CPU_MSR_OK: return EMUL_CONTINUE;
-	case CPU_MSR_INVALID: return cpu_gp(c, 0);
+	case CPU_MSR_INVALID: return refused(c, index, &v, true);
 	case CPU_MSR_UNKNOWN: break;
 	}
 	return c->ops->wrmsr ? c->ops->wrmsr(c, index, v) : cpu_gp(c, 0);

@@ -26,6 +26,10 @@ struct cpu_ops {
 	/* True if @index is filtered away from the processor's own handling:
 	 * then rdmsr/wrmsr above is called even for an MSR that cpu/ owns. */
 	bool (*msr_filtered)(struct cpu *c, u32 index, bool write);
+	/* The processor refuses the access: a value that it does not take, a
+	 * write to what can only be read.  NULL: #GP(0); else the owner's
+	 * answer, which may be that it is done, *@value read. */
+	enum emul (*msr_refused)(struct cpu *c, u32 index, u64 *value, bool write);
 	enum emul (*hypercall)(struct cpu *c);
 	/* CR8 was written or read: the task priority lives in the LAPIC. */
 	u64 (*get_cr8)(struct cpu *c);

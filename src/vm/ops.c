@@ -218,6 +218,22 @@ static enum emul ops_wrmsr(struct cpu *c, u32 index, u64 value)
 	return r == MSR_OK ? EMUL_CONTINUE : msr_exit(v, index, value, true, reason_of(r));
 }
 
+static enum emul ops_msr_refused(struct cpu *c, u32 index, u64 *value, bool write)
+{
+	struct vcpu *v = vcpu_of(c);
+	enum replay_kind kind = write ? REPLAY_WRMSR : REPLAY_RDMSR;
+	struct replay_entry *e = replay_find(record(v), kind, index, 8);
+
+	if (!e)
+		return msr_exit(v, index, write ? *value : 0, write,
+				KVM_MSR_EXIT_REASON_INVAL);
+	if (e->fault)
+		return cpu_gp(c, 0);
+	if (!write)
+		*value = e->data;
+	return answered(v);
+}
+
 /* --- the rest ------------------------------------------------------------------ */
 
 static enum emul ops_hypercall(struct cpu *c)
@@ -282,6 +298,7 @@ const struct cpu_ops vm_cpu_ops = {
 	.rdmsr = ops_rdmsr,
 	.wrmsr = ops_wrmsr,
 	.msr_filtered = ops_msr_filtered,
+	.msr_refused = ops_msr_refused,
 	.hypercall = ops_hypercall,
 	.get_cr8 = ops_get_cr8,
 	.set_cr8 = ops_set_cr8,
