@@ -129,6 +129,16 @@ static void clear_log(uint64_t *map, unsigned first, unsigned n)
 	CHECK(!ioctl(m.vm, KVM_CLEAR_DIRTY_LOG, &log));
 }
 
+static void set_clock(uint64_t value)
+{
+	struct {
+		struct kvm_msrs head;
+		struct kvm_msr_entry e;
+	} msr = { .head = { .nmsrs = 1 }, .e = { .index = 0x4b564d01, .data = value } };
+
+	CHECK(ioctl(m.cpu, KVM_SET_MSRS, &msr) == 1);
+}
+
 static void test_bitmap(void)
 {
 	uint64_t map[PAGES / 64], want[PAGES / 64], none[PAGES / 64] = { 0 };
@@ -159,10 +169,21 @@ static void test_bitmap(void)
 	map[0] &= ~(1ull << 3);
 	set_pages(want, (const unsigned[]){ 0x200 }, 1);
 	expect(map, want);
+	/* The clock structure of KVM's guest interface. */
+	set_clock(0x130001);
+	run(mixed);
+	set_pages(want, mixed_pages, 10);
+	want[0x130 / 64] |= 1ull << 0x130 % 64;
+	get_log(map);
+	expect(map, want);
+	set_clock(0);
 	/* A slot that moves keeps its log. */
 	run(mixed);
 	machine_slot(&m, 0, 0x40000000, m.ram, RAM_SIZE, KVM_MEM_LOG_DIRTY_PAGES);
 	machine_slot(&m, 0, 0, m.ram, RAM_SIZE, KVM_MEM_LOG_DIRTY_PAGES);
+	set_pages(want, mixed_pages, 10);
+	get_log(map);
+	expect(map, want);
 	finish();
 }
 
