@@ -48,7 +48,7 @@ for name in $names; do
 	case $want in *:*) reason=":${want#*:}${args:+ $args}" want=${want%%:*} args= ;; esac
 	log=build/selftests/$name.log
 	start=$(date +%s%N)
-	LIMIT=${SELFTEST_TIMEOUT:-120}
+	LIMIT=${SELFTEST_TIMEOUT:-$([ "$want" = long ] && echo 1200 || echo 120)}
 	# shellcheck disable=SC2086
 	( ulimit -c 0; export -f run; timeout -k 5 "$LIMIT" bash -c 'run "$@"' - "$name" \
 		build/selftests/bin/"$name" ${args:-} ) >"$log" 2>&1 </dev/null
