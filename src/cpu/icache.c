@@ -261,21 +261,22 @@ static u64 *code_map(struct bpage *bp)
  * odd from before the map is emptied until after BP_CODE is gone, so that a
  * vCPU that found BP_CODE still set in between does not keep its blocks.
  */
-void icache_code_write(struct bpage *bp, unsigned off, unsigned n)
+bool icache_code_write(struct bpage *bp, unsigned off, unsigned n)
 {
 	u32 *gen = (u32 *)(void *)&bp->code_gen, g;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(code_map(bp), __ATOMIC_SEQ_CST) & granules(off, n)))
-		return;
+		return false;
 	g = __atomic_load_n(gen, __ATOMIC_SEQ_CST);
 	/* Odd: another thread is at it, and our store came before its end. */
 	if (g & 1 || !__atomic_compare_exchange_n(gen, &g, g + 1, false, __ATOMIC_SEQ_CST,
 						  __ATOMIC_SEQ_CST))
-		return;
+		return false;
 	__atomic_store_n(code_map(bp), ICACHE_MARK, __ATOMIC_SEQ_CST);
 	__atomic_fetch_and((u32 *)(void *)&bp->flags, ~(u32)BP_CODE, __ATOMIC_SEQ_CST);
 	__atomic_store_n(gen, g + 2, __ATOMIC_SEQ_CST);
+	return true;
 }
 
 static u64 lines_of(unsigned off, unsigned n)
@@ -386,6 +387,13 @@ static struct block *find_block(const struct cpage *p, unsigned off, unsigned bi
 	while (b && (b->off != off || b->bits != bits))
 		b = b->next;
 	return b;
+}
+
+struct block *icache_peek(const struct cpage *p, unsigned off, unsigned bits)
+{
+	struct block *b = find_block(p, off, bits);
+
+	return b && !b->ntail ? b : NULL;
 }
 
 static enum emul decode_scratch(struct cpu *c, const struct mmu_code *code, gva_t pc,

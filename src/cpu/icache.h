@@ -57,6 +57,10 @@ struct icode {
  * @bytes:  length of all
  * @tail:   the bytes in the next page, of a block with @ntail != 0
  * @chain:  blocks of the same page that followed it last
+ * @runs:   how often it was executed by an engine that counts
+ * @native: what a translator made of it (jit/), or NULL; goes with the block
+ * @live:   arithmetic flags that it may read before it writes them, if
+ *          @live_known
  */
 struct block {
 	struct block *next; /* of the same line of the page */
@@ -67,6 +71,10 @@ struct block {
 	u8 bits, n, body, ntail;
 	u8 tail[16];
 	struct block *chain[2];
+	void *native;
+	u16 live;
+	bool live_known;
+	u8 runs;
 	struct icode code[];
 };
 
@@ -114,8 +122,11 @@ void icache_flush(struct icache *ic);
 /**
  * icache_code_write() - for mem_ops.code_write: @n bytes at offset @off of the
  * page of @bp were written, and the store is visible.  Any thread.
+ * Return: true if it met decoded code; the caller then counts it in
+ * mem->code_changes and sets ATTN_CODE for every vCPU, because translated code
+ * looks at neither the page nor the count between two blocks.
  */
-void icache_code_write(struct bpage *bp, unsigned off, unsigned n);
+bool icache_code_write(struct bpage *bp, unsigned off, unsigned n);
 
 /**
  * icache_lookup() - the block at linear address @pc, decoded if need be
@@ -125,6 +136,10 @@ void icache_code_write(struct bpage *bp, unsigned off, unsigned n);
  * Return: EMUL_CONTINUE; EMUL_FAULT: fetch fault (#PF, #GP); EMUL_RETRY.
  */
 enum emul icache_lookup(struct cpu *c, gva_t pc, struct block **b) must_check;
+
+/** icache_peek() - the block decoded at offset @off of @p in mode @bits, NULL if
+ * there is none; it need not be current */
+struct block *icache_peek(const struct cpage *p, unsigned off, unsigned bits);
 
 /** icache_current() - may @b (looked up earlier, mapping unchanged) still run? */
 static always_inline bool icache_current(const struct cpu *c, const struct block *b)

@@ -125,6 +125,9 @@ static void finish_block(struct cpu *c, struct block *b, unsigned n, unsigned by
 	b->bytes = (u16)bytes;
 	b->bits = c->code_bits;
 	b->chain[0] = b->chain[1] = NULL;
+	b->native = NULL;
+	b->live_known = false;
+	b->runs = 0;
 	c->stats->blocks_decoded++;
 }
 

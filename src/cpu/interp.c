@@ -270,7 +270,12 @@ static enum emul run_blocks(struct cpu *c)
 	}
 }
 
-static enum engine_exit interp_run(struct cpu *c)
+enum emul interp_block(struct cpu *c, const struct block *b)
+{
+	return likely(fits_segment(c, b)) ? run_block(c, b) : EMUL_INTERCEPT;
+}
+
+enum engine_exit interp_loop(struct cpu *c, enum emul (*blocks)(struct cpu *c))
 {
 	enum engine_exit exit = ENGINE_ERROR;
 
@@ -291,7 +296,7 @@ static enum engine_exit interp_run(struct cpu *c)
 			continue;
 		}
 		c->refused = NULL;
-		r = run_blocks(c);
+		r = blocks(c);
 		if (r == EMUL_INTERCEPT && !c->refused) {
 			/* At the end of a code segment: with its checks. */
 			if (!interp_step(c, &exit))
@@ -301,6 +306,11 @@ static enum engine_exit interp_run(struct cpu *c)
 		if (!interp_settle(c, r, &exit))
 			return exit;
 	}
+}
+
+static enum engine_exit interp_run(struct cpu *c)
+{
+	return interp_loop(c, run_blocks);
 }
 
 const struct engine engine_interp = { .name = "interp", .run = interp_run };

@@ -29,6 +29,21 @@ void interp_fini(struct cpu *c);
  */
 bool interp_step(struct cpu *c, enum engine_exit *exit);
 
+/**
+ * interp_loop() - the run loop of an engine
+ * @blocks: executes guest code from c->rip until an instruction does not simply
+ *          continue or attention is wanted, with c->rip exact; returns that
+ *          instruction's outcome.  It is called when nothing asks for one
+ *          instruction at a time.  EMUL_INTERCEPT without cpu_refuse() means
+ *          that the instruction at c->rip is to be run by interp_step().
+ * Delivers what is due at entry and between calls.  Return: as struct engine.run.
+ */
+enum engine_exit interp_loop(struct cpu *c, enum emul (*blocks)(struct cpu *c));
+
+/** interp_block() - run the block @b, which icache_lookup() gave for c->rip
+ * Return: as @blocks above; EMUL_CONTINUE at its end. */
+enum emul interp_block(struct cpu *c, const struct block *b);
+
 /** interp_error_text() - after ENGINE_ERROR: what could not be executed; a
  * string that lives until the next run */
 const char *interp_error_text(const struct cpu *c);

@@ -68,6 +68,20 @@ struct cpu {
 	u8 code_bits;	  /* 16, 32, 64: decode mode of CS */
 	u8 vendor;	  /* enum decode_vendor, from CPUID leaf 0 */
 
+	/* What translated code reaches (jit/); near the registers, so that one
+	 * byte of displacement is enough. */
+	struct {
+		u64 rip_page;	/* gva of the page of the running code */
+		u64 jumps;	/* of the jump cache: address of its entries */
+		u64 jump_tag;	/* added to a target's gva: the context's key */
+		u64 jump_bits;	/* bits of a gva that choose the entry */
+		u64 page_bits;	/* PAGE_MASK, for pext */
+		u64 tmp[3];
+		u64 blocks_n;	/* instructions retired in translated code */
+		u8 sse_off;	/* not 0: vector registers are in `fpu`, not in the host's */
+		u8 avx_off;	/* likewise for the upper halves */
+	} jit;
+
 	struct mmu mmu;
 
 	struct segment seg[SEG_COUNT];
@@ -112,6 +126,7 @@ struct cpu {
 	const char *refused; /* cpu_refuse(): static text */
 	const char *shutdown_cause; /* with `shutdown`: static text */
 	void *interp;		   /* the interpreter's private state */
+	struct jit *translator;	   /* the translator's (jit/jit.h), or NULL */
 
 	/* Why the engine returned ENGINE_DEBUG: vector EXC_DB or EXC_BP, linear
 	 * address of the instruction, DR6 bits. */

@@ -13,6 +13,8 @@ struct attempt {
 	struct mem *mem;
 	pthread_mutex_t *held;
 	struct attempt *outer;
+	u64 (*redirect)(void *arg, u64 pc);
+	void *redirect_arg;
 };
 
 static __thread struct attempt *current __attribute__((tls_model("initial-exec")));
@@ -38,6 +40,14 @@ void hostfault_hold(pthread_mutex_t *lock)
 {
 	if (current)
 		current->held = lock;
+}
+
+void hostfault_redirect(u64 (*fn)(void *arg, u64 pc), void *arg)
+{
+	if (!current)
+		return;
+	current->redirect = fn;
+	current->redirect_arg = arg;
 }
 
 bool hostfault_active(void)
@@ -71,11 +81,18 @@ static void __attribute__((noreturn)) resume(void)
 bool hostfault_handle(int sig, siginfo_t *info, void *ucontext)
 {
 	greg_t *regs = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
+	u64 go_on;
 
 	(void)sig;
 	if (!current || info->si_code <= 0 ||
 	    !in_slot(current->mem, (u64)(uintptr_t)info->si_addr))
 		return false;
+	go_on = current->redirect ? current->redirect(current->redirect_arg, (u64)regs[REG_RIP])
+				  : 0;
+	if (go_on) {
+		regs[REG_RIP] = (greg_t)go_on;
+		return true;
+	}
 	/* As if resume() had been called here, beyond the red zone. */
 	regs[REG_RSP] = ((regs[REG_RSP] - 256) & ~15ll) - 8;
 	regs[REG_RIP] = (greg_t)(uintptr_t)resume;

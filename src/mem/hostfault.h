@@ -28,6 +28,13 @@ int hostfault_try(struct mem *mem, int (*fn)(void *arg), void *arg) must_check;
 /** hostfault_hold() - a fault in the current attempt unlocks @lock; NULL: none */
 void hostfault_hold(pthread_mutex_t *lock);
 
+/**
+ * hostfault_redirect() - have @fn(@arg, pc) asked, in the signal handler, when
+ * the current attempt faults at @pc: the address where the thread goes on
+ * instead, with its registers as they are; 0: the attempt ends
+ */
+void hostfault_redirect(u64 (*fn)(void *arg, u64 pc), void *arg);
+
 /** hostfault_active() - the calling thread is inside hostfault_try() */
 bool hostfault_active(void);
 

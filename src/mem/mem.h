@@ -74,6 +74,7 @@ struct mem {
 	pthread_mutex_t lock;	/* slot changes and dirty-log calls */
 	pthread_mutex_t rmw;	/* accesses that no host instruction can do at once */
 	_Atomic u64 epoch;	/* the client may have written: see mem_epoch_bump() */
+	_Atomic u32 code_changes; /* by guests: counted by whoever learns of one */
 	_Atomic u64 waits, wait_ns; /* threads that are no vCPU waited for vCPUs */
 	struct track_vcpu vcpu[TRACK_MAX_VCPUS];
 	struct bpage_chunk *_Atomic bucket[BPAGE_BUCKETS];

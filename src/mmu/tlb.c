@@ -236,6 +236,10 @@ void tlb_publish(struct tlb *t)
 	t->rd_mask = c->table[TLB_READ].mask;
 	t->wr = c->table[TLB_WRITE].entry;
 	t->wr_mask = c->table[TLB_WRITE].mask;
+	t->rd_bits = (u64)t->rd_mask << PAGE_SHIFT;
+	t->wr_bits = (u64)t->wr_mask << PAGE_SHIFT;
+	t->rd_span = (u64)t->rd_mask * sizeof(struct tlb_entry);
+	t->wr_span = (u64)t->wr_mask * sizeof(struct tlb_entry);
 }
 
 void tlb_set_aligned(struct tlb *t, bool on)

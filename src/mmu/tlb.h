@@ -173,6 +173,9 @@ struct tlb {
 	/* Current tables; emitted code reads these. */
 	struct tlb_entry *rd, *wr;
 	u32 rd_mask, wr_mask;
+	/* The same masks in place for emitted code: over bits of a gva, and as a
+	 * distance in bytes from the table's start. */
+	u64 rd_bits, wr_bits, rd_span, wr_span;
 	/*
 	 * For caches keyed by virtual address (jump caches).  What was derived from
 	 * mmu_fetch() at some address holds while code_gen is the same under the
