@@ -42,7 +42,7 @@ CFLAGS_ALL = -std=gnu11 -g -fPIC -pthread -fno-strict-aliasing -fwrapv -fno-comm
 	-fno-omit-frame-pointer -fvisibility=hidden $(OPT_$(MODE)) $(WARN) $(CFLAGS)
 LDFLAGS_ALL = -pthread $(LD_$(MODE)) $(LDFLAGS)
 
-CORE_LAYERS := base x86 decode mem mmu cpu irq pv vm api
+CORE_LAYERS := base x86 decode mem mmu cpu jit irq pv vm api
 CORE_SRC := $(sort $(foreach l,$(CORE_LAYERS),$(wildcard src/$(l)/*.c src/$(l)/*.S)))
 SHIM_SRC := $(sort $(wildcard src/shim/*.c src/shim/*.S))
 CLI_SRC := $(sort $(wildcard src/monitor/*.c src/cli/*.c))

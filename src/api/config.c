@@ -56,8 +56,20 @@ static bool word_number(struct word w, u32 *out)
 
 static bool set_engine(struct vm_config *c, struct word v)
 {
-	c->engine = VM_ENGINE_INTERP;
-	return word_is(v, "interp");
+	static const char *const names[] = { "interp", "jit", NULL };
+	int i = word_index(v, names);
+
+	c->engine = i == 1 ? VM_ENGINE_JIT : VM_ENGINE_INTERP;
+	return i >= 0;
+}
+
+static bool set_jit_flags(struct vm_config *c, struct word v)
+{
+	static const char *const names[] = { "fast", "exact", NULL };
+	int i = word_index(v, names);
+
+	c->jit_exact = i == 1;
+	return i >= 0;
 }
 
 static bool set_invlpg(struct vm_config *c, struct word v)
@@ -138,7 +150,8 @@ static bool set_hide(struct vm_config *c, struct word v)
 
 #define NAME_OF(name) "+" #name
 static const struct key keys[] = {
-	{ "engine", "interp", set_engine },
+	{ "engine", "interp, jit", set_engine },
+	{ "jit.flags", "fast, exact", set_jit_flags },
 	{ "tlb.invlpg", "address, context", set_invlpg },
 	{ "tlb.size", "a power of two from 1 to 4096, or 0 (adaptive)", set_tlb_size },
 	{ "tlb.spaces", "1 to 64", set_tlb_spaces },

@@ -129,7 +129,7 @@ long dispatch_vm(struct vm *vm, u32 request, u64 arg)
 static void note_state_change(struct vcpu *v, enum transfer how)
 {
 	if (how != OUT)
-		mem_epoch_bump(v->vm->mem);
+		vm_client_wrote(v->vm, v);
 }
 
 /* KVM_RUN is apart: signals end it, and what they ask for happens after every

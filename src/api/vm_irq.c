@@ -69,7 +69,7 @@ long vm_create_pit2(struct vm *vm, void *data, u64 arg)
 /* The client may have written the guest's memory before it interrupts it. */
 static void before_interrupt(struct vm *vm)
 {
-	mem_epoch_bump(vm->mem);
+	vm_client_wrote(vm, NULL);
 }
 
 long vm_irq_line(struct vm *vm, void *data, u64 arg)

@@ -38,7 +38,7 @@ void irqfds_init(struct irqfds *q)
 static void inject(struct vm *vm, const struct irqfd *f)
 {
 	/* A device may have written memory before. */
-	mem_epoch_bump(vm->mem);
+	vm_client_wrote(vm, NULL);
 	if (f->resample.fd < 0)
 		irqchip_pulse_gsi(&vm->irqchip, f->gsi);
 	else

@@ -9,6 +9,7 @@
 #include "cpu/interp.h"
 #include "irq/lapic.h"
 #include "irq/lapic_timer.h"
+#include "jit/jit.h"
 #include "mem/hostfault.h"
 #include "vm/event.h"
 #include "vm/mp.h"
@@ -164,11 +165,22 @@ struct engine_call {
 	enum engine_exit exit;
 };
 
+static u64 code_fault(void *arg, u64 pc)
+{
+	return jit_fault(arg, pc);
+}
+
 static int run_engine(void *arg)
 {
 	struct engine_call *call = arg;
+	struct cpu *c = &call->v->cpu;
 
-	call->exit = engine_interp.run(&call->v->cpu);
+	if (c->translator) {
+		hostfault_redirect(code_fault, c);
+		call->exit = engine_jit.run(c);
+	} else {
+		call->exit = engine_interp.run(c);
+	}
 	return GO_ON;
 }
 
@@ -360,7 +372,7 @@ int vcpu_run(struct vcpu *v)
 	int r;
 
 	/* The client may have written guest memory since the last exit. */
-	mem_epoch_bump(v->vm->mem);
+	vm_client_wrote(v->vm, v);
 	wait_prepare(&v->wait);
 	dirty_ring_select(&v->ring);
 	r = enter(v);

@@ -8,12 +8,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "cpu/cpuid.h"
 #include "cpu/icache.h"
 #include "cpu/interp.h"
 #include "cpu/reset.h"
 #include "irq/lapic.h"
 #include "irq/lapic_timer.h"
+#include "jit/jit.h"
 #include "pv/pv.h"
 #include "vm/caps.h"
 #include "vm/event.h"
@@ -139,6 +141,22 @@ void vcpu_cpuid_changed(struct vcpu *v)
 	}
 }
 
+/* Where the host refuses, the interpreter does it all; said once. */
+static int start_translator(struct vcpu *v)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	const struct vm_config *cfg = &v->vm->config;
+	int r = jit_init(&v->cpu, cfg->jit_exact, cfg->count_instructions);
+
+	if (!r || r == -ENOMEM)
+		return r;
+	if (!atomic_flag_test_and_set(&said))
+		log_warn("%s: the interpreter runs guest code, about ten times slower",
+			 r == -ENOSYS ? "this processor lacks BMI2, AVX or XSAVE"
+				      : "executable memory is refused here");
+	return 0;
+}
+
 static int init_cpu(struct vcpu *v)
 {
 	const struct vm_config *cfg = &v->vm->config;
@@ -160,11 +178,15 @@ static int init_cpu(struct vcpu *v)
 	r = cpu_init(c);
 	if (!r)
 		r = interp_init(c, NULL);
+	if (!r && cfg->engine == VM_ENGINE_JIT) {
+		r = start_translator(v);
+	}
 	return r;
 }
 
 static void fini_cpu(struct vcpu *v)
 {
+	jit_fini(&v->cpu);
 	interp_fini(&v->cpu);
 	cpu_fini(&v->cpu);
 	mmu_fini(&v->cpu.mmu);

@@ -101,8 +101,14 @@ static void irqchip_timer_fired(void *opaque)
 
 static void code_write(void *opaque, struct bpage *bp, unsigned off, unsigned n)
 {
-	(void)opaque;
-	icache_code_write(bp, off, n);
+	struct vm *vm = opaque;
+	struct vcpu *v;
+
+	if (!icache_code_write(bp, off, n))
+		return;
+	atomic_fetch_add(&vm->mem->code_changes, 1);
+	vm_each_vcpu(vm, i, v)
+		atomic_fetch_or(&v->cpu.attn, ATTN_CODE);
 }
 
 static const struct mem_ops mem_ops = { .code_write = code_write };
@@ -208,6 +214,18 @@ void vm_request_all(struct vm *vm, u32 bits)
 
 	vm_each_vcpu(vm, i, v)
 		vcpu_request(v, bits);
+}
+
+void vm_client_wrote(struct vm *vm, struct vcpu *self)
+{
+	struct vcpu *v;
+
+	mem_epoch_bump(vm->mem);
+	if (vm->config.engine != VM_ENGINE_JIT)
+		return;
+	vm_each_vcpu(vm, i, v)
+		if (v != self)
+			atomic_fetch_or(&v->cpu.attn, ATTN_CODE);
 }
 
 void vm_kill(struct vm *vm)

@@ -95,6 +95,11 @@ struct vcpu *vm_vcpu(struct vm *vm, u32 id);
 /** vm_request_all() - vcpu_request() to every vCPU */
 void vm_request_all(struct vm *vm, u32 bits);
 
+/** vm_client_wrote() - the client may have written guest memory: decoded code is
+ * compared with its saved bytes before its next use, and vCPUs that run
+ * translated code come to look.  @self: the calling vCPU's thread, or NULL */
+void vm_client_wrote(struct vm *vm, struct vcpu *self);
+
 /** vm_kill() - an invariant broke: stop every vCPU, answer -EIO from now on */
 void vm_kill(struct vm *vm);
 

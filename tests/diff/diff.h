@@ -136,6 +136,8 @@ u64 native_exit_address(bool b);
 bool native_has_fsgsbase(void);
 
 /* guest.c */
+/* Run the translator instead of the interpreter; set before guest_init(). */
+extern bool guest_jit;
 void guest_init(void);
 /** guest_offers() - does it execute instructions of feature FEAT_*? */
 bool guest_offers(unsigned feature);

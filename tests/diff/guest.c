@@ -17,6 +17,7 @@
 #include "cpu/fp.h"
 #include "cpu/hostcpu.h"
 #include "cpu/interp.h"
+#include "jit/jit.h"
 #include "cpu/reset.h"
 #include "diff.h"
 
@@ -205,7 +206,7 @@ static const struct cpu_ops cpu_ops = {
 static void code_write(void *opaque, struct bpage *bp, unsigned off, unsigned n)
 {
 	(void)opaque;
-	icache_code_write(bp, off, n);
+	(void)icache_code_write(bp, off, n);
 }
 
 static const struct mem_ops mem_ops = { .code_write = code_write };
@@ -266,6 +267,8 @@ static void create_cpu(void)
 	check(!cpu_init(cpu), "cpu_init");
 	create_cpuid();
 	check(!interp_init(cpu, &icache), "interp_init");
+	if (guest_jit)
+		check(!jit_init(cpu, true, false), "jit_init");
 	fp_reset(cpu);
 	cpu->xcr0 = XFEATURE_X87 | XFEATURE_SSE | (hostcpu()->avx ? XFEATURE_AVX : 0);
 	cpu->gdtr = (struct desc_table){ KERNEL + PAGE_GDT * 4096, 0x4f };
@@ -282,6 +285,8 @@ static void create_cpu(void)
 		      EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE);
 	cpu_update_mode(cpu);
 }
+
+bool guest_jit;
 
 void guest_init(void)
 {
@@ -376,6 +381,19 @@ static bool at_exit(const struct diff_case *k, struct diff_outcome *out)
 	return true;
 }
 
+/* Instructions at once: one, or all that are left of the snippet. */
+static unsigned jit_limit(const struct diff_case *k)
+{
+	u64 at = k->start;
+
+	for (unsigned n = 0; k->number & 1 && n < k->ninsn; n++) {
+		if (at == cpu->rip)
+			return k->ninsn - n;
+		at += k->len[n];
+	}
+	return 1;
+}
+
 void guest_run(const struct diff_case *k, struct diff_outcome *out)
 {
 	enum engine_exit why;
@@ -393,7 +411,8 @@ void guest_run(const struct diff_case *k, struct diff_outcome *out)
 			out->how = DIFF_LOOP;
 			return;
 		}
-		if (!interp_step(cpu, &why))
+		if (!(guest_jit ? jit_step(cpu, jit_limit(k), &why)
+				: interp_step(cpu, &why)))
 			break;
 		if (cpu->mmu.cpl == 0) {
 			store_fault(out);

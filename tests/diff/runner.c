@@ -69,6 +69,8 @@ static void parse(char **argv)
 			opt.max_failures = (unsigned)number(*++argv);
 		} else if (!strcmp(*argv, "--regress") && argv[1]) {
 			regress = *++argv;
+		} else if (!strcmp(*argv, "--jit")) {
+			guest_jit = true;
 		} else if (!strcmp(*argv, "--op") && argv[1]) {
 			select_op = *++argv;
 		} else {

@@ -30,6 +30,7 @@
 #include "cpu/seg.h"
 #include "cpu/state.h"
 #include "hide.h"
+#include "jit/jit_int.h"
 
 #define M_RAM_BYTES (16u << 20)
 #define M_PML4	    0x1000
@@ -198,8 +199,13 @@ static const struct mmu_ops m_mmu_ops = { .mmio = m_mmio };
 
 static void m_code_write(void *opaque, struct bpage *bp, unsigned off, unsigned n)
 {
-	(void)opaque;
-	icache_code_write(bp, off, n);
+	struct machine *m = opaque;
+
+	if (!icache_code_write(bp, off, n))
+		return;
+	m->mem->code_changes++;
+	for (unsigned i = 0; i < m->nvcpus; i++)
+		atomic_fetch_or(&m->vcpu[i].c.attn, ATTN_CODE);
 }
 
 static const struct mem_ops m_mem_ops = { .code_write = m_code_write };
@@ -286,6 +292,22 @@ static inline void machine_reset(struct machine_vcpu *v)
 	c->halted = c->shutdown = false;
 }
 
+/* With LOCUM_TEST_ENGINE=jit in the environment the translator runs the code,
+ * from its first execution. */
+static inline bool m_translator(struct cpu *c)
+{
+	const char *engine = getenv("LOCUM_TEST_ENGINE");
+
+	if (!engine || strcmp(engine, "jit"))
+		return true;
+	if (!jit_supported()) /* with features hidden */
+		return true;
+	if (jit_init(c, true, false))
+		return false;
+	c->translator->hot = 1;
+	return true;
+}
+
 /** machine_init() - @nvcpus vCPUs; false: no memory */
 static inline bool machine_init(struct machine *m, unsigned nvcpus)
 {
@@ -314,7 +336,7 @@ static inline bool machine_init(struct machine *m, unsigned nvcpus)
 		v->c.clock = clock_host();
 		v->c.stats = &v->stats;
 		if (mmu_init(&v->c.mmu, m->mem, &m_mmu_ops, &v->c.attn, &tlb) ||
-		    cpu_init(&v->c) || interp_init(&v->c, NULL))
+		    cpu_init(&v->c) || interp_init(&v->c, NULL) || !m_translator(&v->c))
 			return false;
 		machine_reset(v);
 	}
@@ -324,6 +346,7 @@ static inline bool machine_init(struct machine *m, unsigned nvcpus)
 static inline void machine_fini(struct machine *m)
 {
 	for (unsigned i = 0; i < m->nvcpus; i++) {
+		jit_fini(&m->vcpu[i].c);
 		interp_fini(&m->vcpu[i].c);
 		cpu_fini(&m->vcpu[i].c);
 		mmu_fini(&m->vcpu[i].c.mmu);
@@ -349,7 +372,7 @@ static inline int machine_run(struct machine_vcpu *v)
 
 	c->halted = false;
 	mmu_enter_guest(&c->mmu);
-	exit = engine_interp.run(c);
+	exit = (c->translator ? &engine_jit : &engine_interp)->run(c);
 	mmu_exit_guest(&c->mmu);
 	switch (exit) {
 	case ENGINE_HALT:
@@ -378,7 +401,7 @@ static inline int machine_step(struct machine_vcpu *v)
 	bool on;
 
 	mmu_enter_guest(&c->mmu);
-	on = interp_step(c, &exit);
+	on = c->translator ? jit_step(c, 1, &exit) : interp_step(c, &exit);
 	mmu_exit_guest(&c->mmu);
 	if (!on)
 		return exit == ENGINE_IO ? M_IO : exit == ENGINE_DEBUG ? M_DEBUG : M_ERROR;

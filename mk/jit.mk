@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+# Called while vector registers are the guest's.
+CFLAGS_calls := -mgeneral-regs-only

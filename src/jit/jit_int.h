@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the translator share. */
+#ifndef LOCUM_JIT_JIT_INT_H
+#define LOCUM_JIT_JIT_INT_H
+
+#include "cpu/icache.h"
+#include "cpu/state.h"
+#include "jit/arena.h"
+#include "jit/emit.h"
+#include "jit/jit.h"
+
+/* --- where guest registers are ------------------------------------------------- */
+
+/*
+ * Host rbp points into struct cpu, so that its hot part is within one byte of
+ * displacement.  rcx, r10 and r11 are scratch; rsp is the host's stack.
+ * Guest r8 to r11 and r15 are named by 7 to 11 % of instructions and stay in
+ * struct cpu.
+ */
+#define STATE_BIAS 192
+#define STATE(field)                                                           \
+	((struct host_mem){ .base = H_BP, .index = H_NONE,                     \
+			    .disp = (s32)offsetof(struct cpu, field) - STATE_BIAS })
+
+static inline struct host_mem state_gpr(unsigned r)
+{
+	return (struct host_mem){ .base = H_BP, .index = H_NONE,
+				  .disp = (s32)(offsetof(struct cpu, gpr) + 8 * r) - STATE_BIAS };
+}
+
+static inline struct host_mem at_reg(unsigned base, s32 disp)
+{
+	return (struct host_mem){ .base = (u8)base, .index = H_NONE, .disp = disp };
+}
+
+/* Guest register -> host register, H_NONE: in struct cpu. */
+extern const u8 jit_home[R_COUNT];
+
+/* --- the translator of a vCPU ----------------------------------------------------- */
+
+#define JUMPS	   2048 /* entries of a jump cache */
+#define JUMP_BITS  0x70ffull /* of a gva: eleven that choose the entry */
+#define JUMP_TABLES 32
+#define JUMP_TOUCHED 64
+
+/** struct jump - an entry of a jump cache: @neg minus the target's gva; @code
+ * its translation, entered from anywhere.  An empty one leads to the dispatcher. */
+struct jump {
+	u64 neg;
+	u64 code;
+};
+
+/** struct jumps - the jump cache of one context
+ * @context, @code_gen: for which its entries hold (struct tlb)
+ * @world: struct jit.world when they were made
+ * @touched: the first @ntouched entries that were filled since it was emptied */
+struct jumps {
+	u64 context, code_gen, world, last_used;
+	u32 ntouched;
+	u16 touched[JUMP_TOUCHED];
+	struct jump entry[JUMPS];
+};
+
+/* What the entry stub returns: low byte, and the rest by kind. */
+enum jit_exit {
+	JIT_LOOKUP = 1, /* go on at c->rip; 0 stays inside (jit_native_*()) */
+	JIT_OUTCOME, /* bits 15:8: enum emul of the instruction that ended it */
+	JIT_LINK,    /* go on at c->rip; bits 63:32: the jump to be linked to it */
+	JIT_FAULT,   /* a host fault: bits 63:32: offset in the arena */
+};
+
+/** struct translation - what struct block.native points to, at the head of its code
+ * @entry: from anywhere, with c->rip; @inner: from a block of the same page,
+ * with jit.rip_page right; offsets in the arena
+ * @block: whose it is; @ends: offset behind its code; @n: instructions
+ * @insn:  offset of each instruction's code from the head */
+struct translation {
+	struct block *block;
+	u32 entry, inner, ends;
+	u32 n;
+	u32 insn[];
+};
+
+/** jit_stubs() - emit the stubs at the start of the arena */
+void jit_stubs(struct jit *j);
+
+/** jit_translate() - make b->native
+ * Return: false if it cannot be translated, or the arena is full. */
+bool jit_translate(struct cpu *c, struct block *b);
+
+/** jit_flush() - forget every translation; not while one runs */
+void jit_flush(struct cpu *c);
+
+/* Called by emitted code, with all guest state in struct cpu.  Compiled without
+ * vector registers, which may still be the guest's. */
+u64 jit_native_slow(struct cpu *c, const struct icode *e);
+u64 jit_native_vector(struct cpu *c, const struct icode *e);
+/** jit_vector_save() - vector registers into c->fpu, if they are the guest's */
+void jit_vector_save(struct cpu *c);
+
+/* --- translation -------------------------------------------------------------------- */
+
+enum fix_kind { FIX_SLOW, FIX_VECTOR, FIX_LINK, FIX_ATTN };
+
+/** struct fix - code to be put behind the block
+ * @from: distance fields of jumps to it; @back: where it returns to
+ * @insn: number of the instruction; @off: guest offset (FIX_LINK, FIX_ATTN) */
+struct fix {
+	u8 kind;
+	u8 insn, nfrom;
+	u16 off;
+	u8 *from[6];
+	u8 *back;
+};
+
+#define MAX_FIXES 256
+
+/** struct trans - a block under translation
+ * @live: of each instruction, arithmetic flags that are needed before it
+ * @off:  offset of each in the page */
+struct trans {
+	struct cpu *c;
+	struct jit *j;
+	struct block *b;
+	unsigned n; /* instructions of it that are translated */
+	struct emitter e;
+	u16 live[ICACHE_BLOCK_MAX + 1];
+	u16 off[ICACHE_BLOCK_MAX + 1];
+	u8 *at[ICACHE_BLOCK_MAX + 1]; /* where the code of each begins */
+	u8 *entry, *inner;	      /* as in struct translation */
+	unsigned insn;		      /* the current one */
+	u8 vector;     /* registers known to be the guest's: 1 XMM, 2 YMM too */
+	struct fix fix[MAX_FIXES];
+	unsigned nfix;
+	bool failed;
+};
+
+/** struct jit
+ * @enter: u64 (*)(struct cpu *, const void *code); runs translated code
+ * @exit_*, @slow, @vector: stubs, in the writable mapping
+ * @world: changes when any translation may have become invalid; made of
+ * @epoch, @drops, @changes as last seen
+ * @fault_pc: host address of the fault that is being recovered from */
+struct jit {
+	struct arena arena;
+	u8 *stubs_end;
+	u64 (*enter)(struct cpu *c, const void *code);
+	u8 *exit_lookup, *exit_link, *exit_fault, *slow, *vector;
+	struct jumps *tables, *current;
+	u64 clock, world, epoch, drops;
+	u32 changes;
+	u64 fault_pc;
+	u32 *heads; /* offsets of every struct translation, ascending */
+	u32 nheads, max_heads;
+	u32 host_mxcsr;
+	bool exact, count;
+	unsigned hot; /* executions until a block is translated, 1 or more */
+	/* For tests: blocks end after @limit instructions (0: no limit); every
+	 * block returns to the dispatcher. */
+	unsigned limit;
+	bool nochain;
+	struct trans trans; /* the work area; too large for the stack */
+};
+
+static inline const struct insn *trans_insn(const struct trans *t)
+{
+	return &t->b->code[t->insn].insn;
+}
+
+/** trans_flags_dead() - glue before the current instruction may change flags */
+static inline bool trans_flags_dead(const struct trans *t)
+{
+	return !t->live[t->insn] && !t->j->exact;
+}
+
+/** trans_fix() - a new one of @kind for the current instruction; never NULL
+ * (too many fail the translation) */
+struct fix *trans_fix(struct trans *t, enum fix_kind kind);
+/** trans_fix_from() - the jump with distance at @at goes to @f */
+static inline void trans_fix_from(struct fix *f, u8 *at)
+{
+	f->from[f->nfrom++] = at;
+}
+
+/** trans_ea_offset() - effective address of the memory operand into r10; r11 is
+ * lost */
+void trans_ea_offset(struct trans *t);
+/** trans_ea() - linear address of the memory operand into r10; r11 is lost */
+void trans_ea(struct trans *t);
+/** trans_access() - check @n bytes at r10 for a read or write: afterwards the
+ * host address is r10 + r11; rcx is lost.  Misses go to @slow. */
+void trans_access(struct trans *t, struct fix *slow, unsigned n, bool write, unsigned align);
+/** trans_reg() - guest register @r for reading: its home, or @scratch loaded */
+unsigned trans_reg(struct trans *t, unsigned r, unsigned scratch);
+
+/* The current instruction, by its class (jit/class.h). */
+void trans_copy(struct trans *t);
+void trans_shift(struct trans *t);
+void trans_lea(struct trans *t);
+void trans_push(struct trans *t);
+void trans_pop(struct trans *t);
+void trans_leave(struct trans *t);
+void trans_div(struct trans *t);
+void trans_branch(struct trans *t, unsigned class);
+/** trans_slow() - the interpreter runs it */
+void trans_slow(struct trans *t);
+/** trans_goto() - go on at offset @off of the page, which may lie outside it */
+void trans_goto(struct trans *t, s64 off);
+
+/** jit_liveness() - fill t->live */
+void jit_liveness(struct trans *t);
+/** jit_live_in() - flags that @b may read before it writes them, whatever follows */
+unsigned jit_live_in(struct block *b);
+/** jit_successor() - the decoded block at @off of the page of @t->b, or NULL */
+struct block *jit_successor(const struct trans *t, s64 off);
+
+#endif

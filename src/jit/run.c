@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* The dispatcher: blocks are looked up, translated, linked and entered. */
+#include "jit/jit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cpu/hostcpu.h"
+#include "cpu/interp.h"
+#include "cpu/interp_int.h"
+#include "jit/jit_int.h"
+
+#define ARENA_BYTES (64ul << 20)
+#define MAX_HEADS   (1u << 19)
+#define HOT	    2
+
+bool jit_supported(void)
+{
+	const struct hostcpu *h = hostcpu();
+
+	return h->bmi1 && h->bmi2 && h->popcnt && h->lzcnt && h->movbe && h->xsave && h->avx;
+}
+
+int jit_init(struct cpu *c, bool exact, bool count)
+{
+	struct jit *j;
+	int r;
+
+	if (!jit_supported())
+		return -ENOSYS;
+	j = calloc(1, sizeof(*j));
+	if (!j)
+		return -ENOMEM;
+	j->hot = HOT;
+	j->exact = exact;
+	j->count = count;
+	j->max_heads = MAX_HEADS;
+	j->heads = calloc(MAX_HEADS, sizeof(*j->heads));
+	j->tables = calloc(JUMP_TABLES, sizeof(*j->tables));
+	r = j->heads && j->tables ? arena_create(&j->arena, ARENA_BYTES) : -ENOMEM;
+	if (r) {
+		free(j->heads);
+		free(j->tables);
+		free(j);
+		return r;
+	}
+	jit_stubs(j);
+	c->translator = j;
+	c->jit.jump_bits = JUMP_BITS;
+	c->jit.page_bits = PAGE_MASK;
+	c->jit.sse_off = c->jit.avx_off = 1;
+	return 0;
+}
+
+void jit_fini(struct cpu *c)
+{
+	struct jit *j = c->translator;
+
+	if (!j)
+		return;
+	arena_destroy(&j->arena);
+	free(j->heads);
+	free(j->tables);
+	free(j);
+	c->translator = NULL;
+}
+
+void jit_flush(struct cpu *c)
+{
+	struct jit *j = c->translator;
+
+	icache_flush(c->icache);
+	j->nheads = 0;
+	j->arena.used = (size_t)(j->stubs_end - j->arena.rw);
+}
+
+/* --- jump caches ---------------------------------------------------------------- */
+
+static void clear_entry(const struct jit *j, struct jump *e)
+{
+	e->neg = 0;
+	e->code = (u64)(uintptr_t)arena_code(&j->arena, j->exit_lookup);
+}
+
+static void clear_table(const struct jit *j, struct jumps *t)
+{
+	if (t->ntouched < JUMP_TOUCHED && t->context) {
+		for (u32 n = 0; n < t->ntouched; n++)
+			clear_entry(j, &t->entry[t->touched[n]]);
+	} else {
+		for (u32 n = 0; n < JUMPS; n++)
+			clear_entry(j, &t->entry[n]);
+	}
+	t->ntouched = 0;
+}
+
+/* Whatever may have made translations invalid since the last look. */
+static void see_world(struct cpu *c, struct jit *j)
+{
+	struct mem *mem = c->mmu.mem;
+	u64 epoch = __atomic_load_n((u64 *)(void *)&mem->epoch, __ATOMIC_RELAXED);
+	u32 changes = __atomic_load_n((u32 *)(void *)&mem->code_changes, __ATOMIC_RELAXED);
+
+	if (j->epoch == epoch && j->changes == changes && j->drops == c->icache->drops)
+		return;
+	j->epoch = epoch;
+	j->changes = changes;
+	j->drops = c->icache->drops;
+	j->world++;
+}
+
+/* The jump cache of the current context becomes the one that code uses. */
+static struct jumps *select_jumps(struct cpu *c, struct jit *j)
+{
+	const struct tlb *tlb = &c->mmu.tlb;
+	u64 id = tlb->context_id + 1; /* 0: never used */
+	struct jumps *t = &j->tables[id * 0x9e3779b97f4a7c15ull >> 59];
+
+	_Static_assert(JUMP_TABLES == 32, "five bits of the hash");
+	if (t->context != id || t->code_gen != tlb->code_gen || t->world != j->world) {
+		clear_table(j, t);
+		t->context = id;
+		t->code_gen = tlb->code_gen;
+		t->world = j->world;
+	}
+	c->jit.jumps = (u64)(uintptr_t)t->entry;
+	return t;
+}
+
+static void remember(struct jit *j, struct jumps *t, gva_t pc, const struct translation *n)
+{
+	u32 at = (u32)((pc & 0xff) | (pc >> 4 & 0x700)); /* pext by JUMP_BITS */
+
+	t->entry[at].neg = -pc;
+	t->entry[at].code = (u64)(uintptr_t)(j->arena.rx + n->entry);
+	if (t->ntouched < JUMP_TOUCHED)
+		t->touched[t->ntouched++] = (u16)at;
+}
+
+/* --- the loop --------------------------------------------------------------------- */
+
+static bool wants_attention(const struct cpu *c)
+{
+	return __atomic_load_n((const u32 *)&c->attn, __ATOMIC_RELAXED);
+}
+
+static bool translatable(const struct cpu *c, const struct block *b)
+{
+	return b->bits == 64 && b->page && !b->ntail &&
+	       !(c->rflags & RF_AC && c->mmu.cpl == 3 && c->mmu.cr0 & CR0_AM);
+}
+
+/* b->native, made if it is time.  NULL: the interpreter runs the block. */
+static struct translation *native_of(struct cpu *c, struct block *b)
+{
+	if (b->native)
+		return b->native;
+	if (b->runs == UINT8_MAX || ++b->runs < c->translator->hot)
+		return NULL;
+	if (jit_translate(c, b))
+		return b->native;
+	b->runs = UINT8_MAX; /* not again */
+	return NULL;
+}
+
+static void link_blocks(struct cpu *c, struct jit *j, u64 at, const struct block *to)
+{
+	const struct block *from = (const struct block *)(uintptr_t)c->jit.tmp[0];
+	struct emitter e = { NULL, j->arena.rw + j->arena.bytes };
+
+	if (from->page == to->page && to->native)
+		emit_link(&e, j->arena.rw + at,
+			  j->arena.rw + ((const struct translation *)to->native)->inner);
+}
+
+/* A host fault in the code of an instruction: c->rip is made its address. */
+static void recover(struct cpu *c, struct jit *j, u64 pc)
+{
+	u32 at = (u32)(pc - (u64)(uintptr_t)j->arena.rx), low = 0, high = j->nheads;
+	const struct translation *n;
+	unsigned off, k;
+
+	while (high - low > 1) {
+		u32 mid = (low + high) / 2;
+
+		if (j->heads[mid] <= at)
+			low = mid;
+		else
+			high = mid;
+	}
+	n = (const struct translation *)(const void *)(j->arena.rw + j->heads[low]);
+	off = n->block->off;
+	for (k = 0; k + 1 < n->n && n->insn[k + 1] <= at; k++)
+		off += n->block->code[k].insn.len;
+	c->rip = c->jit.rip_page + off;
+}
+
+/* Before translated code runs out of room all of it goes. */
+static bool is_full(const struct jit *j)
+{
+	return j->nheads == j->max_heads || j->arena.used + (256u << 10) > j->arena.bytes;
+}
+
+static enum emul jit_blocks(struct cpu *c)
+{
+	struct jit *j = c->translator;
+	u64 link = 0, drops = 0, x;
+
+	for (;;) {
+		struct block *b;
+		struct translation *n;
+		struct jumps *t;
+		enum emul r;
+
+		if (unlikely(is_full(j)))
+			jit_flush(c);
+		r = icache_lookup(c, c->code_bits == 64 ? c->rip : (u32)(c->seg[SEG_CS].base + c->rip),
+				  &b);
+		if (r != EMUL_CONTINUE)
+			return r;
+		n = translatable(c, b) ? native_of(c, b) : NULL;
+		if (!n) {
+			r = interp_block(c, b);
+			if (r != EMUL_CONTINUE || wants_attention(c))
+				return r;
+			link = 0;
+			continue;
+		}
+		see_world(c, j);
+		if (link && drops == c->icache->drops)
+			link_blocks(c, j, link, b);
+		t = select_jumps(c, j);
+		remember(j, t, c->rip, n);
+		x = j->enter(c, j->arena.rx + n->entry);
+		jit_vector_save(c);
+		link = 0;
+		if ((x & 0xff) == JIT_FAULT) {
+			recover(c, j, j->fault_pc);
+			return EMUL_INTERCEPT;
+		}
+		if ((x & 0xff) == JIT_OUTCOME && (enum emul)(x >> 8 & 0xff) != EMUL_CONTINUE)
+			return (enum emul)(x >> 8 & 0xff);
+		if (wants_attention(c))
+			return EMUL_CONTINUE;
+		if ((x & 0xff) == JIT_LINK) {
+			link = x >> 32;
+			drops = c->icache->drops;
+		}
+	}
+}
+
+bool jit_step(struct cpu *c, unsigned limit, enum engine_exit *exit)
+{
+	struct jit *j = c->translator;
+	struct block *b;
+	enum emul r;
+	u64 x;
+
+	/* Translated code would return at once if attention is wanted. */
+	if (interp_wants_step(c) || wants_attention(c))
+		return interp_step(c, exit);
+	if (is_full(j))
+		jit_flush(c);
+	j->limit = limit;
+	j->nochain = true;
+	r = icache_lookup(c, c->rip, &b);
+	if (r != EMUL_CONTINUE)
+		return interp_settle(c, r, exit);
+	if (!translatable(c, b) || !jit_translate(c, b))
+		return interp_step(c, exit);
+	see_world(c, j);
+	select_jumps(c, j);
+	x = j->enter(c, j->arena.rx + ((struct translation *)b->native)->entry);
+	jit_vector_save(c);
+	if ((x & 0xff) == JIT_FAULT) {
+		recover(c, j, j->fault_pc);
+		return interp_step(c, exit);
+	}
+	r = (x & 0xff) == JIT_OUTCOME ? (enum emul)(x >> 8 & 0xff) : EMUL_CONTINUE;
+	return interp_settle(c, r, exit);
+}
+
+static enum engine_exit jit_run(struct cpu *c)
+{
+	enum engine_exit exit = interp_loop(c, jit_blocks);
+
+	c->stats->instructions += c->jit.blocks_n;
+	c->jit.blocks_n = 0;
+	return exit;
+}
+
+u64 jit_fault(struct cpu *c, u64 pc)
+{
+	struct jit *j = c->translator;
+
+	if (!j || pc - (u64)(uintptr_t)j->arena.rx >= j->arena.bytes)
+		return 0;
+	j->fault_pc = pc;
+	return (u64)(uintptr_t)arena_code(&j->arena, j->exit_fault);
+}
+
+const struct engine engine_jit = { .name = "jit", .run = jit_run };

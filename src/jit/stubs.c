@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Code at the start of every arena: into translated code and out of it. */
+#include "jit/jit_int.h"
+
+const u8 jit_home[R_COUNT] = {
+	[R_RAX] = H_AX, [R_RCX] = H_8,	   [R_RDX] = H_DX,     [R_RBX] = H_BX,
+	[R_RSP] = H_9,	[R_RBP] = H_12,	   [R_RSI] = H_SI,     [R_RDI] = H_DI,
+	[R_R8] = H_NONE, [R_R9] = H_NONE,  [R_R10] = H_NONE,   [R_R11] = H_NONE,
+	[R_R12] = H_13, [R_R13] = H_14,	   [R_R14] = H_15,     [R_R15] = H_NONE,
+};
+
+static const u8 callee_saved[] = { H_BX, H_BP, H_12, H_13, H_14, H_15 };
+
+static void push(struct emitter *e, unsigned r)
+{
+	if (r >= 8)
+		emit8(e, 0x41);
+	emit8(e, 0x50 | (r & 7));
+}
+
+static void pop(struct emitter *e, unsigned r)
+{
+	if (r >= 8)
+		emit8(e, 0x41);
+	emit8(e, 0x58 | (r & 7));
+}
+
+static void bytes(struct emitter *e, const char *hex, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		emit8(e, (u8)hex[i]);
+}
+#define BYTES(e, s) bytes(e, s, sizeof(s) - 1)
+
+static void byte_op(struct emitter *e, unsigned opcode, unsigned reg, struct host_mem m)
+{
+	struct host_insn i = { .opcode = (u8)opcode, .reg = (u8)reg, .modrm = true,
+			       .is_mem = true, .mem = m, .plus = H_NONE };
+
+	emit_insn(e, &i);
+}
+
+/* Registers and arithmetic flags into struct cpu.  rax, rcx are lost. */
+static void spill(struct emitter *e)
+{
+	for (unsigned r = 0; r < R_COUNT; r++)
+		if (jit_home[r] != H_NONE)
+			emit_mov_store(e, state_gpr(r), jit_home[r]);
+	BYTES(e, "\x9f");			  /* lahf */
+	BYTES(e, "\x0f\x90\xc0");		  /* seto al */
+	BYTES(e, "\x0f\xb6\xcc");		  /* movzx ecx, ah */
+	BYTES(e, "\x0f\xb6\xc0");		  /* movzx eax, al */
+	BYTES(e, "\xc1\xe0\x0b");		  /* shl eax, 11 */
+	BYTES(e, "\x09\xc1");			  /* or ecx, eax */
+	BYTES(e, "\x81\xe1\xd5\x08\x00\x00");	  /* and ecx, 0x8d5 */
+	emit_mov_store(e, STATE(aflags), H_CX);
+}
+
+/* Flags and registers out of struct cpu. */
+static void reload(struct emitter *e)
+{
+	struct host_mem high = STATE(aflags);
+
+	high.disp++;
+	emit_movzx8(e, H_AX, high);	  /* OF is its bit 3 */
+	BYTES(e, "\xc1\xe8\x03");	  /* shr eax, 3 */
+	byte_op(e, 0x8a, 4, STATE(aflags)); /* mov ah, aflags */
+	BYTES(e, "\x04\x7f");		  /* add al, 0x7f: OF */
+	BYTES(e, "\x9e");		  /* sahf */
+	for (unsigned r = 0; r < R_COUNT; r++)
+		if (jit_home[r] != H_NONE)
+			emit_mov_load(e, jit_home[r], state_gpr(r));
+}
+
+/* u64 enter(struct cpu *c, const void *code) */
+static void stub_enter(struct jit *j, struct emitter *e)
+{
+	j->enter = (u64 (*)(struct cpu *, const void *))(uintptr_t)arena_code(&j->arena, e->at);
+	for (unsigned i = 0; i < sizeof(callee_saved); i++)
+		push(e, callee_saved[i]);
+	BYTES(e, "\x48\x83\xec\x08"); /* sub rsp, 8: a multiple of 16 */
+	emit_lea(e, H_BP, at_reg(H_DI, STATE_BIAS));
+	emit_mov_rr(e, H_11, H_SI);
+	reload(e);
+	BYTES(e, "\x41\xff\xe3"); /* jmp r11 */
+}
+
+/* With the result in rax: back to who called enter(). */
+static void leave(struct emitter *e)
+{
+	BYTES(e, "\x48\x83\xc4\x08"); /* add rsp, 8 */
+	for (unsigned i = sizeof(callee_saved); i-- > 0;)
+		pop(e, callee_saved[i]);
+	emit8(e, 0xc3);
+}
+
+static void stub_exits(struct jit *j, struct emitter *e)
+{
+	j->exit_lookup = e->at;
+	spill(e);
+	emit_mov_imm(e, H_AX, JIT_LOOKUP);
+	leave(e);
+
+	/* r10: offset of the distance field */
+	j->exit_link = e->at;
+	spill(e);
+	emit_mov_rr(e, H_AX, H_10);
+	BYTES(e, "\x48\xc1\xe0\x20"); /* shl rax, 32 */
+	BYTES(e, "\x48\x83\xc8");     /* or rax, JIT_LINK */
+	emit8(e, JIT_LINK);
+	leave(e);
+
+	j->exit_fault = e->at;
+	spill(e);
+	emit_mov_imm(e, H_AX, JIT_FAULT);
+	leave(e);
+}
+
+/*
+ * Called with r11: the struct icode, rcx: its offset in the page.  Runs @fn
+ * with all state in struct cpu.  If that returns 0, returns; else leaves with it.
+ */
+static u8 *stub_call(struct emitter *e, u64 (*fn)(struct cpu *c, const struct icode *i))
+{
+	u8 *start = e->at, *out;
+
+	emit_mov_load(e, H_10, STATE(jit.rip_page));
+	emit_lea(e, H_10, (struct host_mem){ .base = H_10, .index = H_CX });
+	emit_mov_store(e, STATE(rip), H_10);
+	spill(e);
+	emit_lea(e, H_DI, at_reg(H_BP, -STATE_BIAS));
+	emit_mov_rr(e, H_SI, H_11);
+	BYTES(e, "\x48\x83\xec\x08"); /* sub rsp, 8 */
+	emit_mov_imm(e, H_AX, (u64)(uintptr_t)fn);
+	BYTES(e, "\xff\xd0");	      /* call rax */
+	BYTES(e, "\x48\x83\xc4\x08"); /* add rsp, 8 */
+	BYTES(e, "\x48\x85\xc0"); /* test rax, rax */
+	out = emit_jcc(e, COND_NE);
+	reload(e);
+	emit8(e, 0xc3);
+	emit_link(e, out, e->at);
+	BYTES(e, "\x48\x83\xc4\x08"); /* add rsp, 8: the return address */
+	leave(e);
+	return start;
+}
+
+void jit_stubs(struct jit *j)
+{
+	struct emitter e = { j->arena.rw, j->arena.rw + j->arena.bytes };
+
+	stub_enter(j, &e);
+	stub_exits(j, &e);
+	j->slow = stub_call(&e, jit_native_slow);
+	j->vector = stub_call(&e, jit_native_vector);
+	j->arena.used = (size_t)(e.at - j->arena.rw);
+	j->stubs_end = e.at;
+}
