@@ -166,7 +166,7 @@ static void host_init(void)
 	if (stated && stated > the_host.tsc_khz / 100 * 98 &&
 	    stated < the_host.tsc_khz / 100 * 102)
 		the_host.tsc_khz = stated;
-	the_host.tsc_stable = true;
+	the_host.tsc_stable = the_host.tsc_host = true;
 }
 
 const struct clock *clock_host(void)

@@ -18,13 +18,14 @@
  *              TSC is not trusted
  * @tsc_khz:    frequency of @tsc in kHz, constant
  * @tsc_stable: @tsc is the hardware counter, synchronous on all processors
+ * @tsc_host:   @tsc is the host's RDTSC and nothing else
  */
 struct clock {
 	u64 (*now_ns)(const struct clock *c);
 	u64 (*real_ns)(const struct clock *c);
 	u64 (*tsc)(const struct clock *c);
 	u32 tsc_khz;
-	bool tsc_stable;
+	bool tsc_stable, tsc_host;
 };
 
 /**

@@ -10,7 +10,7 @@ void cpu_set_rflags(struct cpu *c, u64 v)
 	cpu_put_rflags(c, v | RF_ONE);
 	if ((old ^ v) & RF_AC)
 		mmu_set_ac(&c->mmu, v & RF_AC);
-	if ((v & ~old) & RF_IF && c->ops->event_check)
+	if ((v & ~old) & RF_IF && !c->quiet && c->ops->event_check)
 		c->ops->event_check(c);
 }
 

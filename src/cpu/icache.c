@@ -69,13 +69,6 @@ void icache_destroy(struct icache *ic)
 	free(ic);
 }
 
-static unsigned jump_index(const struct bpage *bp, unsigned off)
-{
-	u64 h = ((uintptr_t)bp >> 3) * 0x9e3779b97f4a7c15ull + off * 0x9e3779b1ull;
-
-	return (unsigned)(h >> 32 ^ off) % ICACHE_JUMP;
-}
-
 static u32 page_index(const struct icache *ic, const struct bpage *bp)
 {
 	return (u32)(((uintptr_t)bp >> 3) * 0x9e3779b97f4a7c15ull >> 32) & ic->hash_mask;
@@ -98,7 +91,7 @@ static void drop_blocks(struct icache *ic, struct cpage *p)
 	ic->drops++;
 	for (unsigned l = 0; l < ARRAY_SIZE(p->line); l++) {
 		for (struct block *b = p->line[l]; b; b = b->next) {
-			unsigned j = jump_index(b->bp, b->off);
+			unsigned j = icache_index(b->bp, b->off);
 
 			if (ic->jump[j] == b)
 				ic->jump[j] = NULL;
@@ -371,7 +364,7 @@ static enum emul check_tail(struct cpu *c, gva_t pc, const struct block *b, bool
 static void unlink_block(struct icache *ic, struct block *b)
 {
 	struct block **at = &b->page->line[b->off / ICACHE_LINE];
-	unsigned j = jump_index(b->bp, b->off);
+	unsigned j = icache_index(b->bp, b->off);
 
 	while (*at != b)
 		at = &(*at)->next;
@@ -442,7 +435,7 @@ static noinline enum emul lookup_slow(struct cpu *c, const struct mmu_code *code
 		}
 	}
 	if (!b->ntail && b != ic->scratch)
-		ic->jump[jump_index(b->bp, off)] = b;
+		ic->jump[icache_index(b->bp, off)] = b;
 	*out = b;
 	return EMUL_CONTINUE;
 }
@@ -456,7 +449,7 @@ enum emul icache_lookup(struct cpu *c, gva_t pc, struct block **out)
 
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	b = c->icache->jump[jump_index(code.bp, off)];
+	b = c->icache->jump[icache_index(code.bp, off)];
 	if (likely(b && b->bp == code.bp && b->off == off && b->bits == c->code_bits &&
 		   icache_current(c, b))) {
 		*out = b;

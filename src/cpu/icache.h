@@ -111,6 +111,14 @@ struct icache {
 	struct block *scratch;
 };
 
+/** icache_index() - of jump[] for offset @off of the page of @bp */
+static inline unsigned icache_index(const struct bpage *bp, unsigned off)
+{
+	u64 h = ((uintptr_t)bp >> 3) * 0x9e3779b97f4a7c15ull + off * 0x9e3779b1ull;
+
+	return (unsigned)(h >> 32 ^ off) % ICACHE_JUMP;
+}
+
 /** icache_create() - Return: NULL without memory */
 struct icache *icache_create(const struct icache_config *config);
 void icache_destroy(struct icache *ic);
@@ -148,6 +156,26 @@ static always_inline bool icache_current(const struct cpu *c, const struct block
 
 	return p->gen == __atomic_load_n((const u32 *)&b->bp->code_gen, __ATOMIC_RELAXED) &&
 	       p->epoch == __atomic_load_n((const u64 *)&c->mmu.mem->epoch, __ATOMIC_RELAXED);
+}
+
+/** icache_find() - the block at linear address @pc if that is known without any
+ * work: by the code TLB and the cache's table.  NULL otherwise.  What comes back
+ * may be executed. */
+static inline struct block *icache_find(struct cpu *c, gva_t pc)
+{
+	const struct tlb_table *t = &c->mmu.tlb.class->table[TLB_CODE];
+	const struct tlb_code_entry *e = t->entry;
+	unsigned off = (unsigned)(pc & ~PAGE_MASK);
+	struct block *b;
+
+	e += tlb_index(pc, t->mask);
+	if (pc + e->negtag >= PAGE_SIZE)
+		return NULL;
+	b = c->icache->jump[icache_index(e->bp, off)];
+	return b && b->bp == e->bp && b->off == off && b->bits == c->code_bits &&
+			       icache_current(c, b)
+		       ? b
+		       : NULL;
 }
 
 /* --- for icache.c and icache_decode.c ------------------------------------------ */

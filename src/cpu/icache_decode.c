@@ -80,6 +80,18 @@ static void reinterpret(const struct cpu *c, struct insn *i)
 		i->op = OP_BSF;
 }
 
+/* Handlers of instructions that are common in kernels look at CPL first themselves. */
+static bool checks_cpl(const struct insn *i)
+{
+	switch (i->op) {
+	case OP_CLTS: case OP_HLT: case OP_INVLPG: case OP_INVPCID: case OP_MOV_CR:
+	case OP_RDMSR: case OP_SWAPGS: case OP_SYSRET: case OP_WRMSR:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static op_fn choose(const struct cpu *c, struct insn *i)
 {
 	const struct insn_row *row = insn_row(i->row);
@@ -90,7 +102,7 @@ static op_fn choose(const struct cpu *c, struct insn *i)
 		return op_undefined;
 	if ((i->flags & INSN_VEX) && !(row->attr & ROW_AVX) && c->code_bits != 64)
 		return op_vex_integer;
-	if (row->attr & ROW_PRIV)
+	if (row->attr & ROW_PRIV && !checks_cpl(i))
 		return op_privileged;
 	fn = op_select(i);
 	return fn ? fn : interp_missing;

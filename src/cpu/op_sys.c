@@ -260,7 +260,7 @@ enum emul op_rdmsr(struct cpu *c, const struct insn *i)
 		return r;
 	c->gpr[R_RAX] = (u32)v;
 	c->gpr[R_RDX] = v >> 32;
-	return EMUL_END;
+	return EMUL_CONTINUE;
 }
 
 enum emul op_wrmsr(struct cpu *c, const struct insn *i)

@@ -65,9 +65,11 @@ enum emul op_sysret(struct cpu *c, const struct insn *i)
 	bool to64 = i->opsize == 8;
 	u64 rip = to64 ? c->gpr[R_RCX] : (u32)c->gpr[R_RCX];
 
+	if (c->mmu.cpl)
+		return cpu_gp(c, 0);
 	if (!(c->mmu.efer & EFER_SCE) || (c->vendor == VENDOR_INTEL && c->code_bits != 64))
 		return cpu_ud(c);
-	if (c->mmu.cpl || !(c->mmu.cr0 & CR0_PE))
+	if (!(c->mmu.cr0 & CR0_PE))
 		return cpu_gp(c, 0);
 	if (to64 && c->vendor == VENDOR_INTEL && !addr_is_canonical(rip))
 		return cpu_gp(c, 0);

@@ -67,6 +67,9 @@ struct cpu {
 	bool shutdown;	  /* triple fault */
 	u8 code_bits;	  /* 16, 32, 64: decode mode of CS */
 	u8 vendor;	  /* enum decode_vendor, from CPUID leaf 0 */
+	/* Nothing is held back by IF=0: the owner has looked, and what came after
+	 * that has set ATTN_EVENT.  Then setting IF needs no event_check(). */
+	bool quiet;
 
 	/* What translated code reaches (jit/); near the registers, so that one
 	 * byte of displacement is enough. */
@@ -80,6 +83,7 @@ struct cpu {
 		u64 blocks_n;	/* instructions retired in translated code */
 		u8 sse_off;	/* not 0: vector registers are in `fpu`, not in the host's */
 		u8 avx_off;	/* likewise for the upper halves */
+		u8 tsc_off;	/* RDTSC is not the host's plus tsc_offset */
 	} jit;
 
 	struct mmu mmu;
@@ -153,7 +157,7 @@ static inline u64 cpu_rflags(const struct cpu *c)
 static inline void cpu_put_rflags(struct cpu *c, u64 v)
 {
 	c->aflags = v & RF_ARITH;
-	c->rflags = v & ~(u64)RF_ARITH;
+	c->rflags = (v & ~(u64)RF_ARITH) | RF_ONE;
 }
 
 static inline bool cpu_long_mode(const struct cpu *c)

@@ -5,6 +5,7 @@
  */
 #include "cpu/fp.h"
 #include "cpu/hostcpu.h"
+#include "cpu/interp_int.h"
 #include "jit/jit_int.h"
 
 #define VECTOR_PARTS (XFEATURE_SSE | XFEATURE_AVX)
@@ -63,7 +64,21 @@ static void count_back(struct cpu *c, const struct icode *e)
 		c->jit.blocks_n -= (u64)(b->code + b->n - 1 - e);
 }
 
-u64 jit_native_slow(struct cpu *c, const struct icode *e)
+/* Is there nothing to be done before the instruction at c->rip? */
+static bool goes_on(const struct cpu *c)
+{
+	return !interp_attn(c) && !c->halted && !c->shutdown && !c->pending_dbg &&
+	       !interp_wants_step(c);
+}
+
+struct jit_go jit_native_lookup(struct cpu *c)
+{
+	u64 code = interp_attn(c) ? 0 : jumps_next(c);
+
+	return (struct jit_go){ code ? 0 : JIT_LOOKUP, code };
+}
+
+struct jit_go jit_native_slow(struct cpu *c, const struct icode *e)
 {
 	bool vector = !c->jit.sse_off, branch = e->insn.flags & INSN_BRANCH;
 	enum emul r;
@@ -72,25 +87,32 @@ u64 jit_native_slow(struct cpu *c, const struct icode *e)
 	r = e->fn(c, &e->insn);
 	if (!branch && (r == EMUL_CONTINUE || r == EMUL_END))
 		c->rip += e->insn.len;
-	if (r == EMUL_CONTINUE && !branch &&
-	    !__atomic_load_n((const u32 *)&c->attn, __ATOMIC_RELAXED) &&
-	    (!vector || vector_load(c)))
-		return 0;
+	if (r == EMUL_CONTINUE && !branch && !interp_attn(c) && (!vector || vector_load(c)))
+		return (struct jit_go){ 0, 0 };
 	count_back(c, e);
-	return outcome(r);
+	if ((r == EMUL_CONTINUE || r == EMUL_END) && goes_on(c)) {
+		u64 code;
+
+		jit_see_mode(c);
+		code = jumps_next(c);
+
+		if (code)
+			return (struct jit_go){ 0, code };
+	}
+	return (struct jit_go){ outcome(r), 0 };
 }
 
-u64 jit_native_vector(struct cpu *c, const struct icode *e)
+struct jit_go jit_native_vector(struct cpu *c, const struct icode *e)
 {
 	bool avx = e->insn.flags & INSN_VEX;
-	u64 r;
+	struct jit_go go;
 
 	if ((!c->jit.sse_off || vector_load(c)) && !(avx && c->jit.avx_off))
-		return 0;
+		return (struct jit_go){ 0, 0 };
 	/* What follows in the block counts on the registers: not from here. */
-	r = jit_native_slow(c, e);
-	if (r)
-		return r;
+	go = jit_native_slow(c, e);
+	if (go.exit || go.code)
+		return go;
 	count_back(c, e);
-	return outcome(EMUL_CONTINUE);
+	return (struct jit_go){ outcome(EMUL_CONTINUE), 0 };
 }

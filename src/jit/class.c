@@ -57,8 +57,8 @@ static bool operands_ok(const struct insn *i)
 		const struct operand *o = &i->opnd[n];
 		enum jit_role role = jit_role(i, n);
 
-		if (role == ROLE_OTHER || o->kind == OPD_GPR8H || o->kind == OPD_MM ||
-		    o->kind == OPD_ST || o->kind == OPD_IMM2)
+		if (role == ROLE_OTHER || o->kind == OPD_MM || o->kind == OPD_ST ||
+		    o->kind == OPD_IMM2)
 			return false;
 		if (o->kind == OPD_MEM && (!o->size || role != ROLE_RM))
 			return false;
@@ -73,10 +73,11 @@ static bool memory_ok(const struct insn *i)
 	if (i->adsize == 2 || i->disp != (s32)i->disp)
 		return false;
 	/* The sum with an offset in the page must fit, too. */
-	return i->disp > -0x70000000 && i->disp < 0x70000000;
+	return i->base != REG_IP || (i->disp > -0x70000000 && i->disp < 0x70000000);
 }
 
-/* Only one register of struct cpu can be held beside a memory operand. */
+/* Only one register of struct cpu, or a high byte, can be held beside a memory
+ * operand. */
 static bool scratch_ok(const struct insn *i)
 {
 	unsigned cold_regs = 0;
@@ -84,7 +85,8 @@ static bool scratch_ok(const struct insn *i)
 	if (!(i->flags & INSN_MEM))
 		return true;
 	for (unsigned n = 0; n < i->nopnd; n++)
-		if (i->opnd[n].kind == OPD_GPR && jit_home[i->opnd[n].reg] == H_NONE)
+		if (i->opnd[n].kind == OPD_GPR8H ||
+		    (i->opnd[n].kind == OPD_GPR && jit_home[i->opnd[n].reg] == H_NONE))
 			cold_regs++;
 	return cold_regs <= 1;
 }
@@ -129,6 +131,8 @@ static enum jit_class stack_class(const struct insn *i)
 		return JIT_INTERP;
 	switch (i->op) {
 	case OP_PUSH:
+		if (i->opnd[0].kind == OPD_MEM)
+			return memory_ok(i) ? JIT_PUSH_MEM : JIT_INTERP;
 		return i->opnd[0].kind == OPD_GPR || i->opnd[0].kind == OPD_IMM ? JIT_PUSH
 										 : JIT_INTERP;
 	case OP_POP:
@@ -147,9 +151,6 @@ static enum jit_class shift_class(const struct insn *i)
 {
 	if (!last_is_cl(i))
 		return copy_or_interp(i);
-	for (unsigned n = 0; n + 1u < i->nopnd; n++)
-		if (i->opnd[n].kind == OPD_GPR8H)
-			return JIT_INTERP;
 	/* Two registers beside memory and the count are too many. */
 	if (has_memory(i) && i->nopnd > 2)
 		return JIT_INTERP;
@@ -172,7 +173,8 @@ static enum jit_class integer_class(const struct insn *i)
 	case OP_BT: case OP_BTS: case OP_BTR: case OP_BTC:
 		/* A register's bit offset reaches beyond the operand in memory. */
 		if (has_memory(i) && i->opnd[1].kind != OPD_IMM)
-			return JIT_INTERP;
+			return memory_ok(i) && i->adsize == 8 && i->opsize >= 4 ? JIT_SYSTEM
+										: JIT_INTERP;
 		return copy_or_interp(i);
 	case OP_SHL: case OP_SHR: case OP_SAR: case OP_ROL: case OP_ROR: case OP_RCL: case OP_RCR:
 	case OP_SHLD: case OP_SHRD:
@@ -186,6 +188,12 @@ static enum jit_class integer_class(const struct insn *i)
 		return memory_ok(i) ? JIT_LEA : JIT_INTERP;
 	case OP_PUSH: case OP_POP: case OP_LEAVE:
 		return stack_class(i);
+	case OP_SWAPGS: case OP_CLI: case OP_STI: case OP_RDTSC: case OP_RDTSCP:
+		return JIT_SYSTEM;
+	case OP_PUSHF:
+		return i->opsize == 8 ? JIT_SYSTEM : JIT_INTERP;
+	case OP_CMPXCHG16B:
+		return i->opsize == 8 && memory_ok(i) ? JIT_SYSTEM : JIT_INTERP;
 	case OP_NOP:
 		return JIT_NOP;
 	case OP_LFENCE: case OP_MFENCE: case OP_SFENCE:
@@ -220,7 +228,7 @@ static enum jit_class vector_class(const struct insn *i)
 static bool sanitized(const struct insn *i)
 {
 #ifdef LOCUM_SANITIZE
-	return i->flags & INSN_MEM || i->op == OP_PUSH || i->op == OP_POP || i->op == OP_LEAVE ||
+	return i->flags & INSN_MEM || i->op == OP_PUSH || i->op == OP_POP || i->op == OP_LEAVE || i->op == OP_PUSHF ||
 	       i->op == OP_CALL || i->op == OP_RET;
 #else
 	(void)i;

@@ -15,6 +15,8 @@ enum jit_class {
 	JIT_PUSH,
 	JIT_POP,
 	JIT_LEAVE,
+	JIT_PUSH_MEM,
+	JIT_SYSTEM, /* sys.c */
 	JIT_NOP,
 	JIT_JCC,
 	JIT_JMP,

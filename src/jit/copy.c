@@ -8,10 +8,10 @@
 static const struct host_mem checked = { .base = H_10, .index = H_11 };
 
 /** struct place - a general register of the instruction while it is copied
- * @scratch: host register that stands for guest register @r; H_NONE: its home */
+ * @host: register that stands for it; @high: bits 15:8 of it */
 struct place {
-	u8 r, host, scratch;
-	bool load, store;
+	u8 r, host;
+	bool load, store, high;
 };
 
 struct copy {
@@ -40,13 +40,14 @@ static bool needs_old(const struct insn *i, const struct operand *o)
 /* A host register for guest register @r as operand @o. */
 static unsigned place_gpr(struct copy *k, const struct insn *i, const struct operand *o)
 {
+	bool high = o->kind == OPD_GPR8H;
 	unsigned r = o->reg;
 	struct place *p;
 
-	if (jit_home[r] != H_NONE)
+	if (jit_home[r] != H_NONE && !high)
 		return jit_home[r];
 	for (unsigned n = 0; n < k->nplaces; n++)
-		if (k->place[n].r == r) {
+		if (k->place[n].r == r && k->place[n].high == high) {
 			p = &k->place[n];
 			p->load |= needs_old(i, o);
 			p->store |= (o->access & OPD_W) != 0;
@@ -54,6 +55,7 @@ static unsigned place_gpr(struct copy *k, const struct insn *i, const struct ope
 		}
 	p = &k->place[k->nplaces++];
 	p->r = (u8)r;
+	p->high = high;
 	p->host = k->free[--k->nfree];
 	p->load = needs_old(i, o) || !(o->access & OPD_W);
 	p->store = o->access & OPD_W;
@@ -95,7 +97,7 @@ static void put_operand(struct copy *k, const struct insn *i, unsigned n)
 		k->h.mem = state_gpr(o->reg);
 		return;
 	}
-	host = o->kind == OPD_GPR ? place_gpr(k, i, o) : o->reg;
+	host = o->kind == OPD_GPR || o->kind == OPD_GPR8H ? place_gpr(k, i, o) : o->reg;
 	switch (role) {
 	case ROLE_REG: k->h.reg = (u8)host; break;
 	case ROLE_RM: k->h.rm = (u8)host; break;
@@ -131,7 +133,8 @@ static void encode(struct copy *k, const struct insn *i)
 	if (i->op == OP_BSF || i->op == OP_BSR)
 		h->pp = 0;
 	for (unsigned n = 0; n < i->nopnd; n++)
-		if (i->opnd[n].kind == OPD_GPR && i->opnd[n].size == 1)
+		if ((i->opnd[n].kind == OPD_GPR || i->opnd[n].kind == OPD_GPR8H) &&
+		    i->opnd[n].size == 1)
 			h->byte = true;
 }
 
@@ -169,6 +172,40 @@ static void check_vector(struct trans *t, const struct insn *i)
 	t->vector = i->flags & INSN_VEX ? 2 : 1;
 }
 
+static void load_places(const struct copy *k)
+{
+	struct emitter *e = &k->t->e;
+
+	for (unsigned n = 0; n < k->nplaces; n++) {
+		const struct place *p = &k->place[n];
+
+		if (p->high)
+			emit_rorx(e, p->host, jit_home[p->r], 8);
+		else if (p->load)
+			emit_mov_load(e, p->host, state_gpr(p->r));
+	}
+}
+
+static void store_places(const struct copy *k)
+{
+	struct emitter *e = &k->t->e;
+
+	for (unsigned n = 0; n < k->nplaces; n++) {
+		const struct place *p = &k->place[n];
+		unsigned home = jit_home[p->r];
+
+		if (!p->store)
+			continue;
+		if (!p->high) {
+			emit_mov_store(e, state_gpr(p->r), p->host);
+			continue;
+		}
+		emit_rorx(e, home, home, 8);
+		emit_mov_byte(e, home, p->host);
+		emit_rorx(e, home, home, 56);
+	}
+}
+
 void trans_copy(struct trans *t)
 {
 	const struct insn *i = trans_insn(t);
@@ -185,13 +222,9 @@ void trans_copy(struct trans *t)
 	encode(&k, i);
 	for (unsigned n = 0; n < i->nopnd; n++)
 		put_operand(&k, i, n);
-	for (unsigned n = 0; n < k.nplaces; n++)
-		if (k.place[n].load)
-			emit_mov_load(&t->e, k.place[n].host, state_gpr(k.place[n].r));
+	load_places(&k);
 	emit_insn(&t->e, &k.h);
-	for (unsigned n = 0; n < k.nplaces; n++)
-		if (k.place[n].store)
-			emit_mov_store(&t->e, state_gpr(k.place[n].r), k.place[n].host);
+	store_places(&k);
 }
 
 /* --- shifts by CL: the host's rcx is scratch, the guest's is elsewhere ------------ */
@@ -207,12 +240,8 @@ void trans_shift(struct trans *t)
 	encode(&k, i);
 	for (unsigned n = 0; n + 1 < i->nopnd; n++)
 		put_operand(&k, i, n);
-	for (unsigned n = 0; n < k.nplaces; n++)
-		if (k.place[n].load)
-			emit_mov_load(&t->e, k.place[n].host, state_gpr(k.place[n].r));
+	load_places(&k);
 	emit_mov_rr(&t->e, H_CX, jit_home[R_RCX]);
 	emit_insn(&t->e, &k.h);
-	for (unsigned n = 0; n < k.nplaces; n++)
-		if (k.place[n].store)
-			emit_mov_store(&t->e, state_gpr(k.place[n].r), k.place[n].host);
+	store_places(&k);
 }

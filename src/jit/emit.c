@@ -171,6 +171,38 @@ void emit_pext(struct emitter *e, unsigned to, unsigned from, struct host_mem ma
 	emit_insn(e, &i);
 }
 
+static void bits_rr(struct emitter *e, unsigned pp, unsigned to, unsigned from, unsigned mask)
+{
+	struct host_insn i = { .vex = true, .w = true, .pp = (u8)pp, .map = 2, .opcode = 0xf5,
+			       .reg = (u8)to, .vvvv = (u8)from, .rm = (u8)mask, .modrm = true,
+			       .plus = H_NONE };
+
+	emit_insn(e, &i);
+}
+
+void emit_pext_rr(struct emitter *e, unsigned to, unsigned from, unsigned mask)
+{
+	bits_rr(e, 0xf3, to, from, mask);
+}
+
+void emit_pdep_rr(struct emitter *e, unsigned to, unsigned from, unsigned mask)
+{
+	bits_rr(e, 0xf2, to, from, mask);
+}
+
+void emit_movsxd(struct emitter *e, unsigned to, unsigned from)
+{
+	op_reg(e, 0, 0x63, to, from);
+}
+
+void emit_mov_byte(struct emitter *e, unsigned to, unsigned from)
+{
+	struct host_insn i = { .opcode = 0x8a, .reg = (u8)to, .rm = (u8)from, .modrm = true,
+			       .byte = true, .plus = H_NONE };
+
+	emit_insn(e, &i);
+}
+
 void emit_rorx(struct emitter *e, unsigned to, unsigned from, unsigned n)
 {
 	struct host_insn i = { .vex = true, .w = true, .pp = 0xf2, .map = 3, .opcode = 0xf0,

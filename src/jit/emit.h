@@ -88,6 +88,10 @@ void emit_mov_imm(struct emitter *e, unsigned to, u64 v);
 void emit_lea(struct emitter *e, unsigned to, struct host_mem m);
 void emit_lea32(struct emitter *e, unsigned to, struct host_mem m);
 void emit_pext(struct emitter *e, unsigned to, unsigned from, struct host_mem mask);
+void emit_pext_rr(struct emitter *e, unsigned to, unsigned from, unsigned mask);
+void emit_pdep_rr(struct emitter *e, unsigned to, unsigned from, unsigned mask);
+void emit_movsxd(struct emitter *e, unsigned to, unsigned from);
+void emit_mov_byte(struct emitter *e, unsigned to, unsigned from);
 void emit_rorx(struct emitter *e, unsigned to, unsigned from, unsigned n);
 void emit_alu_load(struct emitter *e, unsigned opcode, unsigned to, struct host_mem m); /* F */
 void emit_alu_rr(struct emitter *e, unsigned opcode, unsigned to, unsigned from);	/* F */

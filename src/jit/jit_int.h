@@ -91,12 +91,37 @@ bool jit_translate(struct cpu *c, struct block *b);
 /** jit_flush() - forget every translation; not while one runs */
 void jit_flush(struct cpu *c);
 
+/** struct jit_go - where emitted code goes on after a call
+ * @exit: not 0: leave with it, as the entry stub's result
+ * @code: else, not 0: a translation's entry, for c->rip; 0: behind the call */
+struct jit_go {
+	u64 exit, code;
+};
+
 /* Called by emitted code, with all guest state in struct cpu.  Compiled without
  * vector registers, which may still be the guest's. */
-u64 jit_native_slow(struct cpu *c, const struct icode *e);
-u64 jit_native_vector(struct cpu *c, const struct icode *e);
+struct jit_go jit_native_slow(struct cpu *c, const struct icode *e);
+struct jit_go jit_native_vector(struct cpu *c, const struct icode *e);
+/** jit_native_lookup() - a jump missed the jump cache, or attention is wanted */
+struct jit_go jit_native_lookup(struct cpu *c);
+/** jit_see_mode() - c->jit.tsc_off; at entry and after what may change it */
+static inline void jit_see_mode(struct cpu *c)
+{
+	c->jit.tsc_off = !c->clock->tsc_host || c->mmu.cr4 & CR4_TSD;
+}
+
 /** jit_vector_save() - vector registers into c->fpu, if they are the guest's */
 void jit_vector_save(struct cpu *c);
+
+/* --- jump caches (jumps.c; without vector registers) ------------------------------- */
+
+/** jumps_select() - make the current context's jump cache the one that code uses,
+ * emptied if anything may have made it wrong */
+struct jumps *jumps_select(struct cpu *c);
+/** jumps_remember() - enter @n, the translation of the code at @pc */
+void jumps_remember(struct jit *j, struct jumps *t, gva_t pc, const struct translation *n);
+/** jumps_next() - entry of the translation for c->rip if it is at hand, else 0 */
+u64 jumps_next(struct cpu *c);
 
 /* --- translation -------------------------------------------------------------------- */
 
@@ -200,6 +225,10 @@ void trans_lea(struct trans *t);
 void trans_push(struct trans *t);
 void trans_pop(struct trans *t);
 void trans_leave(struct trans *t);
+void trans_push_mem(struct trans *t);
+/** trans_push_tmp() - push c->jit.tmp[0] */
+void trans_push_tmp(struct trans *t, struct fix *slow);
+void trans_system(struct trans *t);
 void trans_div(struct trans *t);
 void trans_branch(struct trans *t, unsigned class);
 /** trans_slow() - the interpreter runs it */

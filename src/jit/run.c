@@ -74,74 +74,11 @@ void jit_flush(struct cpu *c)
 	j->arena.used = (size_t)(j->stubs_end - j->arena.rw);
 }
 
-/* --- jump caches ---------------------------------------------------------------- */
-
-static void clear_entry(const struct jit *j, struct jump *e)
-{
-	e->neg = 0;
-	e->code = (u64)(uintptr_t)arena_code(&j->arena, j->exit_lookup);
-}
-
-static void clear_table(const struct jit *j, struct jumps *t)
-{
-	if (t->ntouched < JUMP_TOUCHED && t->context) {
-		for (u32 n = 0; n < t->ntouched; n++)
-			clear_entry(j, &t->entry[t->touched[n]]);
-	} else {
-		for (u32 n = 0; n < JUMPS; n++)
-			clear_entry(j, &t->entry[n]);
-	}
-	t->ntouched = 0;
-}
-
-/* Whatever may have made translations invalid since the last look. */
-static void see_world(struct cpu *c, struct jit *j)
-{
-	struct mem *mem = c->mmu.mem;
-	u64 epoch = __atomic_load_n((u64 *)(void *)&mem->epoch, __ATOMIC_RELAXED);
-	u32 changes = __atomic_load_n((u32 *)(void *)&mem->code_changes, __ATOMIC_RELAXED);
-
-	if (j->epoch == epoch && j->changes == changes && j->drops == c->icache->drops)
-		return;
-	j->epoch = epoch;
-	j->changes = changes;
-	j->drops = c->icache->drops;
-	j->world++;
-}
-
-/* The jump cache of the current context becomes the one that code uses. */
-static struct jumps *select_jumps(struct cpu *c, struct jit *j)
-{
-	const struct tlb *tlb = &c->mmu.tlb;
-	u64 id = tlb->context_id + 1; /* 0: never used */
-	struct jumps *t = &j->tables[id * 0x9e3779b97f4a7c15ull >> 59];
-
-	_Static_assert(JUMP_TABLES == 32, "five bits of the hash");
-	if (t->context != id || t->code_gen != tlb->code_gen || t->world != j->world) {
-		clear_table(j, t);
-		t->context = id;
-		t->code_gen = tlb->code_gen;
-		t->world = j->world;
-	}
-	c->jit.jumps = (u64)(uintptr_t)t->entry;
-	return t;
-}
-
-static void remember(struct jit *j, struct jumps *t, gva_t pc, const struct translation *n)
-{
-	u32 at = (u32)((pc & 0xff) | (pc >> 4 & 0x700)); /* pext by JUMP_BITS */
-
-	t->entry[at].neg = -pc;
-	t->entry[at].code = (u64)(uintptr_t)(j->arena.rx + n->entry);
-	if (t->ntouched < JUMP_TOUCHED)
-		t->touched[t->ntouched++] = (u16)at;
-}
-
 /* --- the loop --------------------------------------------------------------------- */
 
 static bool wants_attention(const struct cpu *c)
 {
-	return __atomic_load_n((const u32 *)&c->attn, __ATOMIC_RELAXED);
+	return interp_attn(c);
 }
 
 static bool translatable(const struct cpu *c, const struct block *b)
@@ -209,7 +146,6 @@ static enum emul jit_blocks(struct cpu *c)
 	for (;;) {
 		struct block *b;
 		struct translation *n;
-		struct jumps *t;
 		enum emul r;
 
 		if (unlikely(is_full(j)))
@@ -226,11 +162,9 @@ static enum emul jit_blocks(struct cpu *c)
 			link = 0;
 			continue;
 		}
-		see_world(c, j);
 		if (link && drops == c->icache->drops)
 			link_blocks(c, j, link, b);
-		t = select_jumps(c, j);
-		remember(j, t, c->rip, n);
+		jumps_remember(j, jumps_select(c), c->rip, n);
 		x = j->enter(c, j->arena.rx + n->entry);
 		jit_vector_save(c);
 		link = 0;
@@ -268,8 +202,8 @@ bool jit_step(struct cpu *c, unsigned limit, enum engine_exit *exit)
 		return interp_settle(c, r, exit);
 	if (!translatable(c, b) || !jit_translate(c, b))
 		return interp_step(c, exit);
-	see_world(c, j);
-	select_jumps(c, j);
+	jumps_select(c);
+	jit_see_mode(c);
 	x = j->enter(c, j->arena.rx + ((struct translation *)b->native)->entry);
 	jit_vector_save(c);
 	if ((x & 0xff) == JIT_FAULT) {
@@ -282,8 +216,10 @@ bool jit_step(struct cpu *c, unsigned limit, enum engine_exit *exit)
 
 static enum engine_exit jit_run(struct cpu *c)
 {
-	enum engine_exit exit = interp_loop(c, jit_blocks);
+	enum engine_exit exit;
 
+	jit_see_mode(c);
+	exit = interp_loop(c, jit_blocks);
 	c->stats->instructions += c->jit.blocks_n;
 	c->jit.blocks_n = 0;
 	return exit;

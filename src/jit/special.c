@@ -73,6 +73,26 @@ void trans_push(struct trans *t)
 	emit_lea(&t->e, GUEST_SP, at_reg(GUEST_SP, -8));
 }
 
+void trans_push_tmp(struct trans *t, struct fix *slow)
+{
+	emit_lea(&t->e, H_10, at_reg(GUEST_SP, -8));
+	trans_access(t, slow, 8, true, 1);
+	emit_mov_load(&t->e, H_CX, STATE(jit.tmp[0]));
+	emit_mov_store(&t->e, checked, H_CX);
+	emit_lea(&t->e, GUEST_SP, at_reg(GUEST_SP, -8));
+}
+
+void trans_push_mem(struct trans *t)
+{
+	struct fix *slow = trans_fix(t, FIX_SLOW);
+
+	trans_ea(t);
+	trans_access(t, slow, 8, false, 1);
+	emit_mov_load(&t->e, H_CX, checked);
+	emit_mov_store(&t->e, STATE(jit.tmp[0]), H_CX);
+	trans_push_tmp(t, slow);
+}
+
 void trans_pop(struct trans *t)
 {
 	unsigned r = trans_insn(t)->opnd[0].reg;

@@ -94,12 +94,40 @@ static void leave(struct emitter *e)
 	emit8(e, 0xc3);
 }
 
+/* After a call that returned struct jit_go.  @depth: bytes on the stack, the
+ * return address lowest of what is above 8 bytes of filling; 0: none. */
+static void go_on(struct emitter *e, unsigned depth)
+{
+	u8 *out, *go = NULL;
+
+	BYTES(e, "\x48\x85\xc0"); /* test rax, rax */
+	out = emit_jcc(e, COND_NE);
+	if (depth) {
+		BYTES(e, "\x48\x85\xd2"); /* test rdx, rdx */
+		go = emit_jcc(e, COND_NE);
+		BYTES(e, "\x48\x83\xc4\x08"); /* add rsp, 8 */
+		reload(e);
+		emit8(e, 0xc3);
+		emit_link(e, go, e->at);
+		BYTES(e, "\x48\x83\xc4\x10"); /* add rsp, 16 */
+	}
+	emit_mov_rr(e, H_11, H_DX);
+	reload(e);
+	BYTES(e, "\x41\xff\xe3"); /* jmp r11 */
+	emit_link(e, out, e->at);
+	if (depth)
+		BYTES(e, "\x48\x83\xc4\x10"); /* add rsp, 16 */
+	leave(e);
+}
+
 static void stub_exits(struct jit *j, struct emitter *e)
 {
 	j->exit_lookup = e->at;
 	spill(e);
-	emit_mov_imm(e, H_AX, JIT_LOOKUP);
-	leave(e);
+	emit_lea(e, H_DI, at_reg(H_BP, -STATE_BIAS));
+	emit_mov_imm(e, H_AX, (u64)(uintptr_t)jit_native_lookup);
+	BYTES(e, "\xff\xd0"); /* call rax */
+	go_on(e, 0);
 
 	/* r10: offset of the distance field */
 	j->exit_link = e->at;
@@ -118,11 +146,12 @@ static void stub_exits(struct jit *j, struct emitter *e)
 
 /*
  * Called with r11: the struct icode, rcx: its offset in the page.  Runs @fn
- * with all state in struct cpu.  If that returns 0, returns; else leaves with it.
+ * with all state in struct cpu, and does as it says.
  */
-static u8 *stub_call(struct emitter *e, u64 (*fn)(struct cpu *c, const struct icode *i))
+static u8 *stub_call(struct emitter *e,
+		     struct jit_go (*fn)(struct cpu *c, const struct icode *i))
 {
-	u8 *start = e->at, *out;
+	u8 *start = e->at;
 
 	emit_mov_load(e, H_10, STATE(jit.rip_page));
 	emit_lea(e, H_10, (struct host_mem){ .base = H_10, .index = H_CX });
@@ -133,14 +162,7 @@ static u8 *stub_call(struct emitter *e, u64 (*fn)(struct cpu *c, const struct ic
 	BYTES(e, "\x48\x83\xec\x08"); /* sub rsp, 8 */
 	emit_mov_imm(e, H_AX, (u64)(uintptr_t)fn);
 	BYTES(e, "\xff\xd0");	      /* call rax */
-	BYTES(e, "\x48\x83\xc4\x08"); /* add rsp, 8 */
-	BYTES(e, "\x48\x85\xc0"); /* test rax, rax */
-	out = emit_jcc(e, COND_NE);
-	reload(e);
-	emit8(e, 0xc3);
-	emit_link(e, out, e->at);
-	BYTES(e, "\x48\x83\xc4\x08"); /* add rsp, 8: the return address */
-	leave(e);
+	go_on(e, 16);
 	return start;
 }
 

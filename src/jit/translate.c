@@ -115,6 +115,8 @@ static void put_insn(struct trans *t)
 	case JIT_PUSH: trans_push(t); break;
 	case JIT_POP: trans_pop(t); break;
 	case JIT_LEAVE: trans_leave(t); break;
+	case JIT_PUSH_MEM: trans_push_mem(t); break;
+	case JIT_SYSTEM: trans_system(t); break;
 	case JIT_NOP: break;
 	case JIT_INTERP: trans_slow(t); break;
 	default: trans_branch(t, class); break;

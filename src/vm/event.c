@@ -195,6 +195,7 @@ void event_inject(struct vcpu *v)
 	 * interrupts still enabled (trap gate): look once more then. */
 	if (c->event.kind != EVENT_NONE && more_waits(v))
 		again(v);
+	c->quiet = !more_waits(v) && !wants_window(v);
 }
 
 void event_check(struct vcpu *v)

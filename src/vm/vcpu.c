@@ -65,6 +65,7 @@ static void tsc_set_khz(struct vcpu_tsc *t, u32 khz)
 		.tsc = khz == t->host->tsc_khz ? host_tsc : scaled_tsc,
 		.tsc_khz = khz,
 		.tsc_stable = t->host->tsc_stable,
+		.tsc_host = t->host->tsc_host && khz == t->host->tsc_khz,
 	};
 }
 

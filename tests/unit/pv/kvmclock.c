@@ -36,7 +36,7 @@ static u64 fake_tsc(const struct clock *c)
 	return tick;
 }
 
-static struct clock fake = { fake_now, fake_real, fake_tsc, 2000000, true };
+static struct clock fake = { fake_now, fake_real, fake_tsc, 2000000, true, false };
 static struct kvmclock_vm vm;
 static struct mem *mem;
 static u8 *ram;
