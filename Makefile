@@ -82,7 +82,7 @@ $(B)/liblocum.so: $(CORE_OBJ) $(SHIM_OBJ)
 
 $(B)/locum: $(CLI_OBJ) $(B)/liblocum.a
 	$(SAY) LD $@
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ -lm
 
 locum liblocum.so: %: $(B)/%
 	$(Q)cp -f $< $@.tmp && mv -f $@.tmp $@

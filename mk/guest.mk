@@ -7,8 +7,29 @@ $(B)/guest/%: guest/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -D_GNU_SOURCE -Wall -Wextra -Werror -static -o $@ $<
 
-$(B)/guest/bench.initrd: $(B)/guest/bench $(B)/guest/flush $(B)/tools/mkinitrd
-	$(Q)$(B)/tools/mkinitrd $@.tmp init=$<:755 flush=$(B)/guest/flush:755 proc/ && mv $@.tmp $@
+# The workloads of `locum bench`: one program.  No FMA behind its back, so that
+# every machine computes the same.
+BENCH_SRC := $(wildcard guest/bench/*.c)
+BENCH_OBJ := $(patsubst guest/bench/%.c,$(B)/guest/bench.d/%.o,$(BENCH_SRC))
+BENCH_CFLAGS := -std=gnu11 -O2 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -fno-math-errno \
+	-ffp-contract=off -fwrapv -fno-strict-aliasing
+BENCH_CFLAGS_vec := -O3
+GUEST_BIN += $(B)/guest/bench
+
+$(B)/guest/bench.d/%.o: guest/bench/%.c guest/bench/work.h src/cli/bench_rows.def
+	$(SAY) GUEST $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BENCH_CFLAGS) $(BENCH_CFLAGS_$*) -c -o $@ $<
+
+$(B)/guest/bench: $(BENCH_OBJ)
+	$(SAY) LD $@
+	$(Q)$(CC) -static -pthread -o $@ $^
+
+# A static busybox for the row "shell", if there is one.
+BUSYBOX := $(shell b=$$(command -v busybox) && ! ldd $$b >/dev/null 2>&1 && echo $$b)
+$(B)/guest/bench.initrd: $(B)/guest/bench $(B)/guest/flush $(B)/tools/mkinitrd $(BUSYBOX)
+	$(Q)$(B)/tools/mkinitrd $@.tmp init=$<:755 flush=$(B)/guest/flush:755 proc/ tmp/ \
+		$(if $(BUSYBOX),bin/busybox=$(BUSYBOX):755) && mv $@.tmp $@
 
 bench.initrd: $(B)/guest/bench.initrd
 	$(Q)cp -f $< $@

@@ -13,7 +13,7 @@
 
 #include "cli/cli.h"
 
-static double now_s(void)
+double bench_now(void)
 {
 	struct timespec ts;
 
@@ -39,11 +39,38 @@ static int compare(const void *a, const void *b)
 double bench_median(const struct bench *b, unsigned row, unsigned column)
 {
 	double s[BENCH_MAX_ROUNDS];
-	unsigned n = b->rounds;
+	unsigned n = 0;
 
-	memcpy(s, b->value[row][column], n * sizeof(*s));
+	for (unsigned i = 0; i < b->rounds; i++)
+		if (b->value[row][column][i] >= 0)
+			s[n++] = b->value[row][column][i];
+	if (!n)
+		return -1;
 	qsort(s, n, sizeof(*s), compare);
 	return n % 2 ? s[n / 2] : (s[n / 2 - 1] + s[n / 2]) / 2;
+}
+
+/* --- signals ------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stopped;
+
+static void on_stop(int sig)
+{
+	(void)sig;
+	stopped = 1;
+}
+
+void bench_stoppable(void)
+{
+	struct sigaction sa = { .sa_handler = on_stop };
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
+bool bench_stopped(void)
+{
+	return stopped;
 }
 
 /* --- running ------------------------------------------------------------------ */
@@ -82,7 +109,7 @@ static void take_bytes(struct reader *r, const char *buf, ssize_t n)
 		if (r->n)
 			snprintf(r->last, 256, "%.255s", r->line);
 		r->n = 0;
-		r->fn(r->opaque, r->pid, r->line, now_s() - r->start);
+		r->fn(r->opaque, r->pid, r->line, bench_now() - r->start);
 	}
 }
 
@@ -95,13 +122,15 @@ static void read_lines(struct reader *r, int fd, unsigned limit_s)
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 
-		if (now_s() - r->start > limit_s) {
+		if (stopped || bench_now() - r->start > limit_s) {
 			kill(r->pid, SIGKILL);
 			return;
 		}
 		if (poll(&p, 1, 500) <= 0)
 			continue;
 		n = read(fd, buf, sizeof(buf));
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0)
 			return;
 		take_bytes(r, buf, n);
@@ -110,7 +139,7 @@ static void read_lines(struct reader *r, int fd, unsigned limit_s)
 
 int bench_run(const char *const argv[], unsigned limit_s, bench_line_fn fn, void *opaque, char last[256])
 {
-	struct reader r = { .fn = fn, .opaque = opaque, .start = now_s(), .last = last };
+	struct reader r = { .fn = fn, .opaque = opaque, .start = bench_now(), .last = last };
 	int fd[2], status;
 
 	last[0] = 0;
@@ -123,7 +152,8 @@ int bench_run(const char *const argv[], unsigned limit_s, bench_line_fn fn, void
 	close(fd[1]);
 	read_lines(&r, fd[0], limit_s);
 	close(fd[0]);
-	waitpid(r.pid, &status, 0);
+	while (waitpid(r.pid, &status, 0) < 0 && errno == EINTR)
+		;
 	return 0;
 }
 
@@ -138,11 +168,11 @@ int bench_missing(const struct bench *b, unsigned column, unsigned round, const 
 	return 0;
 }
 
-void bench_progress(const struct bench *b, unsigned round, unsigned column)
+void bench_progress(const struct bench *b, unsigned round, unsigned column, const char *what)
 {
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r%s: round %u of %u: %-24s\r", b->name, round + 1, b->rounds,
-			b->columns[column]);
+		fprintf(stderr, "\r%s: round %u of %u: %-10s %-24s\r", b->name, round + 1,
+			b->rounds, b->columns[column], what);
 }
 
 const char *bench_file(const char *name)

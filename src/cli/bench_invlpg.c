@@ -18,9 +18,9 @@ static const char *const columns[COLUMNS] = { "address", "context" };
 
 /* Of each workload of guest/flush.c, in this order. */
 static const struct bench_row rows[] = {
-	{ "gc-heap", "walks" },	     { "gc-heap", "dropped" },	    { "gc-heap", "ms" },
-	{ "small-munmap", "walks" }, { "small-munmap", "dropped" }, { "small-munmap", "ms" },
-	{ "fork+exec", "walks" },    { "fork+exec", "dropped" },    { "fork+exec", "ms" },
+	{ "gc-heap", "walks", NULL },	     { "gc-heap", "dropped", NULL },	    { "gc-heap", "ms", NULL },
+	{ "small-munmap", "walks", NULL }, { "small-munmap", "dropped", NULL }, { "small-munmap", "ms", NULL },
+	{ "fork+exec", "walks", NULL },    { "fork+exec", "dropped", NULL },    { "fork+exec", "ms", NULL },
 };
 
 struct run {
@@ -80,7 +80,7 @@ static int run_once(struct bench *b, const struct bench_options *o, unsigned col
 	const char *const argv[] = { self, "run", "-k", o->kernel, "-i", initrd,
 			       "-p", PARAMS, "-m", "512", "--set", set, "--timeout", "140", NULL };
 
-	bench_progress(b, round, column);
+	bench_progress(b, round, column, "");
 	r = bench_run(argv, RUN_LIMIT_S, take_line, &run, last);
 	return r ? r : bench_missing(b, column, round, last);
 }
@@ -96,7 +96,7 @@ int bench_invlpg(const struct bench_options *o)
 	};
 	int r = 0;
 
-	b.rounds = o->quick ? 1 : 5;
+	b.rounds = o->rounds ? o->rounds : o->quick ? 1 : 5;
 	bench_reset(&b);
 	printf("plan: a heap with page-protection barriers, small munmaps and fork+exec, %u "
 	       "round%s of tlb.invlpg=address and context in turn, one vCPU; about %u s\n",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Results of a benchmark: a table to read, JSON for programs, a picture. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -10,34 +11,118 @@
 #include "cli/bench.h"
 #include "cli/cli.h"
 
+/* --- ratios and their means ------------------------------------------------------ */
+
+static unsigned ratio_count(const struct bench *b)
+{
+	return b->ratios ? b->nratios : b->ncolumns - 1;
+}
+
+static struct bench_ratio ratio_at(const struct bench *b, unsigned i)
+{
+	return b->ratios ? b->ratios[i] : (struct bench_ratio){ i + 1, 0 };
+}
+
+/* "OVER/UNDER" */
+static const char *ratio_name(const struct bench *b, unsigned i)
+{
+	static char name[64];
+	struct bench_ratio r = ratio_at(b, i);
+
+	snprintf(name, sizeof(name), "%s/%s", b->columns[r.over], b->columns[r.under]);
+	return name;
+}
+
+/* Of one row; -1: a column has no value. */
+static double ratio_of(const struct bench *b, unsigned row, unsigned i)
+{
+	struct bench_ratio r = ratio_at(b, i);
+	double over = bench_median(b, row, r.over), under = bench_median(b, row, r.under);
+
+	return over >= 0 && under > 0 ? over / under : -1;
+}
+
+/* Geometric mean of ratio @i over the rows of @group that have it; -1: none has. */
+static double group_mean(const struct bench *b, const char *group, unsigned i)
+{
+	double sum = 0;
+	unsigned n = 0;
+
+	for (unsigned row = 0; row < b->nrows; row++) {
+		double v = ratio_of(b, row, i);
+
+		if (b->rows[row].group && !strcmp(b->rows[row].group, group) && v > 0) {
+			sum += log(v);
+			n++;
+		}
+	}
+	return n ? exp(sum / n) : -1;
+}
+
+/* The group that row @row is the first of; NULL: of none. */
+static const char *group_begun(const struct bench *b, unsigned row)
+{
+	const char *group = b->rows[row].group;
+
+	if (!group || !*group)
+		return NULL;
+	for (unsigned i = 0; i < row; i++)
+		if (b->rows[i].group && !strcmp(b->rows[i].group, group))
+			return NULL;
+	return group;
+}
+
+/* --- the table -------------------------------------------------------------------- */
+
+static void print_cell(int width, double v)
+{
+	if (v < 0)
+		printf(" %*s", width, "-");
+	else
+		printf(" %*.2f", width, v);
+}
+
+static void print_groups(const struct bench *b)
+{
+	bool headed = false;
+
+	for (unsigned row = 0; row < b->nrows; row++) {
+		const char *group = group_begun(b, row);
+
+		if (!group)
+			continue;
+		if (!headed)
+			printf("geometric means:\n");
+		headed = true;
+		printf("%-33s %*s", group, 15 * (int)b->ncolumns - 1, "");
+		for (unsigned i = 0; i < ratio_count(b); i++)
+			print_cell(16, group_mean(b, group, i));
+		putchar('\n');
+	}
+}
+
 static void print_table(const struct bench *b)
 {
-	char ratio[64];
-
 	printf("%-24s %-8s", "", "unit");
 	for (unsigned c = 0; c < b->ncolumns; c++)
 		printf(" %14s", b->columns[c]);
-	for (unsigned c = 1; c < b->ncolumns; c++) {
-		snprintf(ratio, sizeof(ratio), "%s/%s", b->columns[c], b->columns[0]);
-		printf(" %16s", ratio);
-	}
+	for (unsigned i = 0; i < ratio_count(b); i++)
+		printf(" %16s", ratio_name(b, i));
 	putchar('\n');
-	for (unsigned i = 0; i < b->nrows; i++) {
-		double first = bench_median(b, i, 0);
-
-		printf("%-24s %-8s", b->rows[i].name, b->rows[i].unit);
+	for (unsigned row = 0; row < b->nrows; row++) {
+		printf("%-24s %-8s", b->rows[row].name, b->rows[row].unit);
 		for (unsigned c = 0; c < b->ncolumns; c++)
-			printf(" %14.2f", bench_median(b, i, c));
-		for (unsigned c = 1; c < b->ncolumns; c++)
-			if (first > 0)
-				printf(" %16.2f", bench_median(b, i, c) / first);
-			else
-				printf(" %16s", "-");
+			print_cell(14, bench_median(b, row, c));
+		for (unsigned i = 0; i < ratio_count(b); i++)
+			print_cell(16, ratio_of(b, row, i));
 		putchar('\n');
 	}
+	print_groups(b);
 	if (b->caption)
 		printf("%s\n", b->caption);
 }
+
+/* --- JSON -------------------------------------------------------------------------- */
 
 /* @text as the inside of a JSON string. */
 static void put_string(FILE *f, const char *text)
@@ -68,6 +153,46 @@ static void put_host(FILE *f)
 	fprintf(f, "\"}");
 }
 
+/* ", "groups": [...]" if the rows have groups */
+static void put_groups(const struct bench *b, FILE *f)
+{
+	const char *before = ", \"groups\": [";
+	bool any = false;
+
+	for (unsigned row = 0; row < b->nrows; row++) {
+		const char *group = group_begun(b, row), *comma = "";
+
+		if (!group)
+			continue;
+		fprintf(f, "%s\n {\"name\": \"%s\", \"ratios\": {", before, group);
+		for (unsigned i = 0; i < ratio_count(b); i++)
+			if (group_mean(b, group, i) > 0) {
+				fprintf(f, "%s\"%s\": %.4f", comma, ratio_name(b, i),
+					group_mean(b, group, i));
+				comma = ", ";
+			}
+		fprintf(f, "}}");
+		before = ",";
+		any = true;
+	}
+	if (any)
+		fputc(']', f);
+}
+
+static void put_row(const struct bench *b, unsigned row, FILE *f)
+{
+	const char *comma = "";
+
+	fprintf(f, "\n {\"name\": \"%s\", \"unit\": \"%s\", \"values\": {", b->rows[row].name,
+		b->rows[row].unit);
+	for (unsigned c = 0; c < b->ncolumns; c++)
+		if (bench_median(b, row, c) >= 0) {
+			fprintf(f, "%s\"%s\": %.3f", comma, b->columns[c], bench_median(b, row, c));
+			comma = ", ";
+		}
+	fprintf(f, "}}");
+}
+
 static int write_json(const struct bench *b, FILE *f)
 {
 	fprintf(f, "{\"name\": \"%s\", \"host\": ", b->name);
@@ -76,36 +201,43 @@ static int write_json(const struct bench *b, FILE *f)
 	for (unsigned c = 0; c < b->ncolumns; c++)
 		fprintf(f, "%s\"%s\"", c ? ", " : "", b->columns[c]);
 	fprintf(f, "], \"rows\": [");
-	for (unsigned i = 0; i < b->nrows; i++) {
-		fprintf(f, "%s\n {\"name\": \"%s\", \"unit\": \"%s\", \"values\": {", i ? "," : "",
-			b->rows[i].name, b->rows[i].unit);
-		for (unsigned c = 0; c < b->ncolumns; c++)
-			fprintf(f, "%s\"%s\": %.3f", c ? ", " : "", b->columns[c],
-				bench_median(b, i, c));
-		fprintf(f, "}}");
+	for (unsigned row = 0; row < b->nrows; row++) {
+		fputs(row ? "," : "", f);
+		put_row(b, row, f);
 	}
-	fprintf(f, "]}\n");
+	fputc(']', f);
+	put_groups(b, f);
+	fprintf(f, "}\n");
 	if (!fflush(f))
 		return 0;
 	fprintf(stderr, "locum bench: --json: %s\n", strerror(errno));
 	return EXIT_USAGE;
 }
 
+/* --- the picture -------------------------------------------------------------------- */
+
 /* Bars for every row, each row relative to its first column. */
 static void put_gnuplot(const struct bench *b, FILE *g, const char *path)
 {
 	bool png = strlen(path) > 4 && !strcmp(path + strlen(path) - 4, ".png");
 
-	fprintf(g, "set terminal %s size 1000,500\nset output '%s'\n", png ? "png" : "svg", path);
+	fprintf(g, "set terminal %s size %u,500\nset output '%s'\n", png ? "png" : "svg",
+		b->nrows > 24 ? 200 + 34 * b->nrows : 1000, path);
 	fprintf(g, "set title 'locum bench %s: relative to %s, medians of %u'\n", b->name,
 		b->columns[0], b->rounds);
 	fprintf(g, "set style data histograms\nset style fill solid 0.7\nset key top left\n"
 		   "set logscale y\nset grid y\nset xtics rotate by -30 noenhanced\n"
-		   "$data << END\n");
+		   "set datafile missing '?'\n$data << END\n");
 	for (unsigned i = 0; i < b->nrows; i++) {
 		fprintf(g, "\"%s %s\"", b->rows[i].name, b->rows[i].unit);
-		for (unsigned c = 0; c < b->ncolumns; c++)
-			fprintf(g, " %g", bench_median(b, i, c) / bench_median(b, i, 0));
+		for (unsigned c = 0; c < b->ncolumns; c++) {
+			double v = bench_median(b, i, c), first = bench_median(b, i, 0);
+
+			if (v < 0 || first <= 0)
+				fprintf(g, " ?");
+			else
+				fprintf(g, " %g", v / first);
+		}
 		fputc('\n', g);
 	}
 	fprintf(g, "END\nplot ");

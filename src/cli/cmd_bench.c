@@ -29,6 +29,7 @@ static int parse(int argc, char **argv, struct bench_options *o, const char **js
 {
 	for (int i = 1; i < argc; i++) {
 		int k = find(argv[i]);
+		char *end;
 
 		if (!strcmp(argv[i], "--quick"))
 			o->quick = true;
@@ -36,6 +37,14 @@ static int parse(int argc, char **argv, struct bench_options *o, const char **js
 			*json = argv[++i];
 		else if (!strcmp(argv[i], "--picture") && i + 1 < argc)
 			o->picture = argv[++i];
+		else if (!strcmp(argv[i], "--rounds") && i + 1 < argc) {
+			o->rounds = (unsigned)strtoul(argv[++i], &end, 10);
+			if (*end || o->rounds < 1 || o->rounds > BENCH_MAX_ROUNDS)
+				return usage_error("bench", "--rounds: 1 to %u", BENCH_MAX_ROUNDS);
+		} else if (!strcmp(argv[i], "--only") && i + 1 < argc)
+			o->only = argv[++i];
+		else if (!strcmp(argv[i], "--columns") && i + 1 < argc)
+			o->with = argv[++i];
 		else if (!strcmp(argv[i], "--kernel") && i + 1 < argc)
 			o->kernel = argv[++i];
 		else if (k >= 0)
@@ -45,6 +54,8 @@ static int parse(int argc, char **argv, struct bench_options *o, const char **js
 	}
 	if (!*wanted)
 		return usage_error("bench", "which benchmark? there are: invlpg, peers");
+	if ((o->only || o->with) && *wanted != 1u << find("peers"))
+		return usage_error("bench", "--only and --columns: of peers");
 	if ((*wanted & (*wanted - 1)) && (*json || o->picture))
 		return usage_error("bench", "--json and --picture: of one benchmark at a time");
 	return 0;
