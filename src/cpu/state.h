@@ -76,10 +76,11 @@ struct cpu {
 	struct {
 		u64 rip_page;	/* gva of the page of the running code */
 		u64 jumps;	/* of the jump cache: address of its entries */
-		u64 jump_tag;	/* added to a target's gva: the context's key */
+		u64 stack_neg;	/* minus the gva of the page of the last stack window */
+		u64 stack_add;	/* and its host address minus that gva */
 		u64 jump_bits;	/* bits of a gva that choose the entry */
 		u64 page_bits;	/* PAGE_MASK, for pext */
-		u64 tmp[3];
+		u64 tmp[4];
 		u64 blocks_n;	/* instructions retired in translated code */
 		u8 sse_off;	/* not 0: vector registers are in `fpu`, not in the host's */
 		u8 avx_off;	/* likewise for the upper halves */

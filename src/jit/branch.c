@@ -47,19 +47,17 @@ static void link_jump(struct trans *t, u8 *at, s64 off)
 	}
 }
 
-/* The cached translation of the code at r11: r10 points to its entry, and the
- * jump at the returned place is taken if there is none.  c->rip is r11. */
+/* The cached translation of the code at r11: r10 points to its entry's half of
+ * the table, and the jump at the returned place is taken if there is none. */
 static u8 *ask_cache(struct trans *t)
 {
 	struct emitter *e = &t->e;
 	u8 *hit, *miss;
 
-	emit_mov_store(e, STATE(rip), H_11);
 	emit_pext(e, H_CX, H_11, STATE(jit.jump_bits));
 	emit_mov_load(e, H_10, STATE(jit.jumps));
-	emit_lea(e, H_CX, (struct host_mem){ .base = H_CX, .index = H_CX });
 	emit_lea(e, H_10, (struct host_mem){ .base = H_10, .index = H_CX, .scale = 3 });
-	emit_mov_load(e, H_CX, at_reg(H_10, offsetof(struct jump, neg)));
+	emit_mov_load(e, H_CX, at_reg(H_10, 0));
 	emit_lea(e, H_CX, (struct host_mem){ .base = H_CX, .index = H_11 });
 	hit = emit_jrcxz(e);
 	miss = emit_jmp(e);
@@ -72,7 +70,7 @@ static u8 *ask_cache(struct trans *t)
 
 static void jump_to_entry(struct trans *t)
 {
-	emit_jmp_mem(&t->e, at_reg(H_10, offsetof(struct jump, code)));
+	emit_jmp_mem(&t->e, at_reg(H_10, sizeof(u64) * JUMPS));
 }
 
 void trans_goto(struct trans *t, s64 off)
@@ -85,7 +83,7 @@ void trans_goto(struct trans *t, s64 off)
 	}
 	emit_mov_load(&t->e, H_11, STATE(jit.rip_page));
 	emit_lea(&t->e, H_11, at_reg(H_11, (s32)off));
-	emit_link(&t->e, ask_cache(t), t->j->exit_lookup);
+	emit_link(&t->e, ask_cache(t), t->j->exit_miss);
 	jump_to_entry(t);
 }
 
@@ -121,9 +119,14 @@ static void push_return(struct trans *t, struct host_mem at)
 
 static void branch_call(struct trans *t)
 {
-	emit_lea(&t->e, H_10, at_reg(GUEST_SP, -8));
-	trans_access(t, trans_fix(t, FIX_SLOW), 8, true, 1);
-	push_return(t, checked);
+	struct host_mem top;
+
+	if (!trans_stack(t, -8, &top)) {
+		emit_lea(&t->e, H_10, at_reg(GUEST_SP, -8));
+		trans_access(t, trans_fix(t, FIX_SLOW), 8, true, 1);
+		top = checked;
+	}
+	push_return(t, top);
 	trans_goto(t, target(t));
 }
 
@@ -155,17 +158,27 @@ static void branch_jmp_indirect(struct trans *t)
 static void branch_call_indirect(struct trans *t)
 {
 	struct fix *slow = trans_fix(t, FIX_SLOW);
+	struct host_mem top;
 
 	load_target(t, slow);
 	emit_mov_store(&t->e, STATE(jit.tmp[0]), H_11);
-	emit_lea(&t->e, H_10, at_reg(GUEST_SP, -8));
-	trans_access(t, slow, 8, true, 1);
-	emit_lea(&t->e, H_10, checked);
-	emit_mov_store(&t->e, STATE(jit.tmp[2]), H_10);
+	t->window_loaded = false;
+	if (trans_stack(t, -8, &top)) {
+		emit_mov_load(&t->e, H_11, STATE(jit.tmp[0]));
+		trans_fix_from(slow, ask_cache(t));
+		emit_mov_load(&t->e, H_11, STATE(jit.stack_add));
+	} else {
+		emit_lea(&t->e, H_10, at_reg(GUEST_SP, -8));
+		trans_access(t, slow, 8, true, 1);
+		emit_lea(&t->e, H_10, checked);
+		emit_mov_store(&t->e, STATE(jit.tmp[2]), H_10);
+		emit_mov_load(&t->e, H_11, STATE(jit.tmp[0]));
+		trans_fix_from(slow, ask_cache(t));
+		emit_mov_load(&t->e, H_11, STATE(jit.tmp[2]));
+		top = at_reg(H_11, 0);
+	}
+	push_return(t, top);
 	emit_mov_load(&t->e, H_11, STATE(jit.tmp[0]));
-	trans_fix_from(slow, ask_cache(t));
-	emit_mov_load(&t->e, H_11, STATE(jit.tmp[2]));
-	push_return(t, at_reg(H_11, 0));
 	jump_to_entry(t);
 }
 
@@ -173,10 +186,14 @@ static void branch_ret(struct trans *t)
 {
 	const struct insn *i = trans_insn(t);
 	struct fix *slow = trans_fix(t, FIX_SLOW);
+	struct host_mem top;
 
-	emit_mov_rr(&t->e, H_10, GUEST_SP);
-	trans_access(t, slow, 8, false, 1);
-	emit_mov_load(&t->e, H_11, checked);
+	if (!trans_stack(t, 0, &top)) {
+		emit_mov_rr(&t->e, H_10, GUEST_SP);
+		trans_access(t, slow, 8, false, 1);
+		top = checked;
+	}
+	emit_mov_load(&t->e, H_11, top);
 	trans_fix_from(slow, ask_cache(t));
 	emit_lea(&t->e, GUEST_SP, at_reg(GUEST_SP, 8 + (s32)(i->nopnd ? (u16)i->imm : 0)));
 	jump_to_entry(t);

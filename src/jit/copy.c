@@ -17,6 +17,7 @@ struct place {
 struct copy {
 	struct trans *t;
 	struct host_insn h;
+	struct host_mem mem; /* where the memory operand is */
 	struct place place[4];
 	unsigned nplaces;
 	u8 free[3]; /* scratch registers not used yet */
@@ -87,7 +88,7 @@ static void put_operand(struct copy *k, const struct insn *i, unsigned n)
 
 	if (o->kind == OPD_MEM) {
 		k->h.is_mem = true;
-		k->h.mem = checked;
+		k->h.mem = k->mem;
 		return;
 	}
 	if (role == ROLE_NONE || role == ROLE_FIXED)
@@ -146,13 +147,17 @@ static const struct operand *memory_operand(const struct insn *i)
 	return NULL;
 }
 
-static void check_memory(struct trans *t, const struct insn *i, const struct operand *o)
+static struct host_mem check_memory(struct trans *t, const struct insn *i, const struct operand *o)
 {
 	bool write = o->access & OPD_W;
 	unsigned align = insn_row(i->row)->attr & ROW_ALIGN ? o->size : 1;
+	struct host_mem m;
 
+	if (trans_names_stack(t) && align == 1 && trans_stack(t, (s32)i->disp, &m))
+		return m;
 	trans_ea(t);
 	trans_access(t, trans_fix(t, FIX_SLOW), o->size, write, align);
+	return checked;
 }
 
 /* The vector registers must be the guest's, with upper halves if need be. */
@@ -164,6 +169,7 @@ static void check_vector(struct trans *t, const struct insn *i)
 	if (t->vector >= (i->flags & INSN_VEX ? 2 : 1))
 		return;
 	f = trans_fix(t, FIX_VECTOR);
+	t->window_loaded = false; /* r11 is lost there */
 	f->back = t->e.at;
 	emit_movzx8(&t->e, H_CX, i->flags & INSN_VEX ? STATE(jit.avx_off) : STATE(jit.sse_off));
 	on = emit_jrcxz(&t->e);
@@ -215,7 +221,7 @@ void trans_copy(struct trans *t)
 	if (is_vector(i))
 		check_vector(t, i);
 	if (mem) {
-		check_memory(t, i, mem);
+		k.mem = check_memory(t, i, mem);
 		k.free[0] = H_CX;
 		k.nfree = 1;
 	}
@@ -236,7 +242,7 @@ void trans_shift(struct trans *t)
 	struct copy k = { .t = t, .free = { H_11, H_10 }, .nfree = 2 };
 
 	if (mem)
-		check_memory(t, i, mem);
+		k.mem = check_memory(t, i, mem);
 	encode(&k, i);
 	for (unsigned n = 0; n + 1 < i->nopnd; n++)
 		put_operand(&k, i, n);

@@ -230,6 +230,14 @@ void emit_shift_imm(struct emitter *e, unsigned ext, unsigned reg, unsigned n)
 	emit_insn(e, &i);
 }
 
+void emit_cmp_imm(struct emitter *e, unsigned reg, u32 v)
+{
+	struct host_insn i = { .w = true, .opcode = 0x81, .reg = 7, .rm = (u8)reg, .modrm = true,
+			       .imm = v, .imm_bytes = 4, .plus = H_NONE };
+
+	emit_insn(e, &i);
+}
+
 void emit_jmp_mem(struct emitter *e, struct host_mem m)
 {
 	op_mem(e, false, 0, 0xff, 4, m);

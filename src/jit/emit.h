@@ -96,6 +96,7 @@ void emit_rorx(struct emitter *e, unsigned to, unsigned from, unsigned n);
 void emit_alu_load(struct emitter *e, unsigned opcode, unsigned to, struct host_mem m); /* F */
 void emit_alu_rr(struct emitter *e, unsigned opcode, unsigned to, unsigned from);	/* F */
 void emit_shift_imm(struct emitter *e, unsigned ext, unsigned reg, unsigned n);		/* F */
+void emit_cmp_imm(struct emitter *e, unsigned reg, u32 v); /* F */
 void emit_jmp_mem(struct emitter *e, struct host_mem m);
 
 #define ALU_ADD 0x03
@@ -132,5 +133,6 @@ static inline void emit_link8(struct emitter *e, u8 *at)
 #define COND_E	4
 #define COND_NE 5
 #define COND_BE 6
+#define COND_A	7
 
 #endif

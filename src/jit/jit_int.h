@@ -43,14 +43,9 @@ extern const u8 jit_home[R_COUNT];
 #define JUMP_TABLES 32
 #define JUMP_TOUCHED 64
 
-/** struct jump - an entry of a jump cache: @neg minus the target's gva; @code
- * its translation, entered from anywhere.  An empty one leads to the dispatcher. */
-struct jump {
-	u64 neg;
-	u64 code;
-};
-
 /** struct jumps - the jump cache of one context
+ * @neg: minus the targets' gvas; @code: their translations, entered from anywhere.
+ * An empty entry leads to the dispatcher.
  * @context, @code_gen: for which its entries hold (struct tlb)
  * @world: struct jit.world when they were made
  * @touched: the first @ntouched entries that were filled since it was emptied */
@@ -58,7 +53,7 @@ struct jumps {
 	u64 context, code_gen, world, last_used;
 	u32 ntouched;
 	u16 touched[JUMP_TOUCHED];
-	struct jump entry[JUMPS];
+	u64 neg[JUMPS], code[JUMPS];
 };
 
 /* What the entry stub returns: low byte, and the rest by kind. */
@@ -66,17 +61,19 @@ enum jit_exit {
 	JIT_LOOKUP = 1, /* go on at c->rip; 0 stays inside (jit_native_*()) */
 	JIT_OUTCOME, /* bits 15:8: enum emul of the instruction that ended it */
 	JIT_LINK,    /* go on at c->rip; bits 63:32: the jump to be linked to it */
+	JIT_PLAIN,   /* likewise, to the translation without windows of the same block */
 	JIT_FAULT,   /* a host fault: bits 63:32: offset in the arena */
 };
 
 /** struct translation - what struct block.native points to, at the head of its code
- * @entry: from anywhere, with c->rip; @inner: from a block of the same page,
+ * @entry: from anywhere, with rip in r11; @inner: from a block of the same page,
  * with jit.rip_page right; offsets in the arena
+ * @plain: offset of the translation without windows; 0: none
  * @block: whose it is; @ends: offset behind its code; @n: instructions
  * @insn:  offset of each instruction's code from the head */
 struct translation {
 	struct block *block;
-	u32 entry, inner, ends;
+	u32 entry, inner, ends, plain;
 	u32 n;
 	u32 insn[];
 };
@@ -84,9 +81,10 @@ struct translation {
 /** jit_stubs() - emit the stubs at the start of the arena */
 void jit_stubs(struct jit *j);
 
-/** jit_translate() - make b->native
- * Return: false if it cannot be translated, or the arena is full. */
-bool jit_translate(struct cpu *c, struct block *b);
+/** jit_translate() - make b->native, or, @plain, the one without stack windows
+ * that b->native->plain names
+ * Return: NULL if it cannot be translated, or the arena is full. */
+struct translation *jit_translate(struct cpu *c, struct block *b, bool plain);
 
 /** jit_flush() - forget every translation; not while one runs */
 void jit_flush(struct cpu *c);
@@ -125,11 +123,11 @@ u64 jumps_next(struct cpu *c);
 
 /* --- translation -------------------------------------------------------------------- */
 
-enum fix_kind { FIX_SLOW, FIX_VECTOR, FIX_LINK, FIX_ATTN };
+enum fix_kind { FIX_SLOW, FIX_VECTOR, FIX_LINK, FIX_ATTN, FIX_WINDOW };
 
 /** struct fix - code to be put behind the block
  * @from: distance fields of jumps to it; @back: where it returns to
- * @insn: number of the instruction; @off: guest offset (FIX_LINK, FIX_ATTN) */
+ * @insn: number of the instruction; @off: guest offset (FIX_LINK, FIX_ATTN, FIX_WINDOW) */
 struct fix {
 	u8 kind;
 	u8 insn, nfrom;
@@ -139,6 +137,14 @@ struct fix {
 };
 
 #define MAX_FIXES 256
+
+/** struct window - stack accesses that one check covers (window.c)
+ * @lo, @hi: bytes, from where rsp was at its origin
+ * @first, @last: instructions that access it */
+struct window {
+	s32 lo, hi;
+	u8 first, last;
+};
 
 /** struct trans - a block under translation
  * @live: of each instruction, arithmetic flags that are needed before it
@@ -158,11 +164,20 @@ struct trans {
 	struct fix fix[MAX_FIXES];
 	unsigned nfix;
 	bool failed;
+	/* Windows: of each instruction, 1 + number, 0: none; and rsp before it, from
+	 * the window's origin. */
+	bool plain;
+	unsigned nwindows;
+	struct window window[ICACHE_BLOCK_MAX];
+	u8 in_window[ICACHE_BLOCK_MAX + 1];
+	s32 sp[ICACHE_BLOCK_MAX + 1];
+	bool window_loaded;	/* r11 is jit.stack_add */
+	unsigned window_used, window_fixes;
 };
 
 /** struct jit
  * @enter: u64 (*)(struct cpu *, const void *code); runs translated code
- * @exit_*, @slow, @vector: stubs, in the writable mapping
+ * @exit_*, @slow, @vector, @find_stack: stubs, in the writable mapping
  * @world: changes when any translation may have become invalid; made of
  * @epoch, @drops, @changes as last seen
  * @fault_pc: host address of the fault that is being recovered from */
@@ -170,7 +185,8 @@ struct jit {
 	struct arena arena;
 	u8 *stubs_end;
 	u64 (*enter)(struct cpu *c, const void *code);
-	u8 *exit_lookup, *exit_link, *exit_fault, *slow, *vector;
+	u8 *exit_miss, *exit_lookup, *exit_link, *exit_plain, *exit_fault;
+	u8 *slow, *vector, *find_stack;
 	struct jumps *tables, *current;
 	u64 clock, world, epoch, drops;
 	u32 changes;
@@ -179,6 +195,7 @@ struct jit {
 	u32 nheads, max_heads;
 	u32 host_mxcsr;
 	bool exact, count;
+	bool full; /* no room for a translation that was wanted */
 	unsigned hot; /* executions until a block is translated, 1 or more */
 	/* For tests: blocks end after @limit instructions (0: no limit); every
 	 * block returns to the dispatcher. */
@@ -235,6 +252,27 @@ void trans_branch(struct trans *t, unsigned class);
 void trans_slow(struct trans *t);
 /** trans_goto() - go on at offset @off of the page, which may lie outside it */
 void trans_goto(struct trans *t, s64 off);
+
+/** trans_set_rip() - c->rip = offset @off of the page; r11 is lost */
+void trans_set_rip(struct trans *t, unsigned off);
+/** trans_leave_to() - a jump for the dispatcher to link to the block at @off, which
+ * until then goes there by @stub: exit_link or exit_plain */
+void trans_leave_to(struct trans *t, unsigned off, const u8 *stub);
+
+/* Stack windows (window.c). */
+void trans_plan_windows(struct trans *t);
+/** trans_window() - before each instruction: the check of a window that begins */
+void trans_window(struct trans *t);
+/** trans_window_fix() - behind the block: @f, a check that failed */
+void trans_window_fix(struct trans *t, const struct fix *f);
+/** trans_window_again() - C code ran: check again what @insn counts on, go to @back
+ * @begun: @back is behind the check of a window that begins with @insn */
+void trans_window_again(struct trans *t, unsigned insn, bool begun, u8 *back);
+/** trans_stack() - if the current instruction is in a window: *@m is [rsp + @disp],
+ * with r11.  Return: false: it is not. */
+bool trans_stack(struct trans *t, s32 disp, struct host_mem *m);
+/** trans_names_stack() - its operand is [rsp + disp], in a window */
+bool trans_names_stack(const struct trans *t);
 
 /** jit_liveness() - fill t->live */
 void jit_liveness(struct trans *t);

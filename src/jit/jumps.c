@@ -7,20 +7,20 @@
 #include "cpu/interp_int.h"
 #include "jit/jit_int.h"
 
-static void clear_entry(const struct jit *j, struct jump *e)
+static void clear_entry(const struct jit *j, struct jumps *t, u32 n)
 {
-	e->neg = 0;
-	e->code = (u64)(uintptr_t)arena_code(&j->arena, j->exit_lookup);
+	t->neg[n] = 0;
+	t->code[n] = (u64)(uintptr_t)arena_code(&j->arena, j->exit_miss);
 }
 
 static void clear_table(const struct jit *j, struct jumps *t)
 {
 	if (t->ntouched < JUMP_TOUCHED && t->context) {
 		for (u32 n = 0; n < t->ntouched; n++)
-			clear_entry(j, &t->entry[t->touched[n]]);
+			clear_entry(j, t, t->touched[n]);
 	} else {
 		for (u32 n = 0; n < JUMPS; n++)
-			clear_entry(j, &t->entry[n]);
+			clear_entry(j, t, n);
 	}
 	t->ntouched = 0;
 }
@@ -55,7 +55,7 @@ struct jumps *jumps_select(struct cpu *c)
 		t->code_gen = tlb->code_gen;
 		t->world = j->world;
 	}
-	c->jit.jumps = (u64)(uintptr_t)t->entry;
+	c->jit.jumps = (u64)(uintptr_t)t->neg;
 	return t;
 }
 
@@ -68,8 +68,8 @@ void jumps_remember(struct jit *j, struct jumps *t, gva_t pc, const struct trans
 {
 	u32 at = index_of(pc);
 
-	t->entry[at].neg = -pc;
-	t->entry[at].code = (u64)(uintptr_t)(j->arena.rx + n->entry);
+	t->neg[at] = -pc;
+	t->code[at] = (u64)(uintptr_t)(j->arena.rx + n->entry);
 	if (t->ntouched < JUMP_TOUCHED)
 		t->touched[t->ntouched++] = (u16)at;
 }
@@ -78,18 +78,18 @@ u64 jumps_next(struct cpu *c)
 {
 	struct jit *j = c->translator;
 	struct jumps *t;
-	struct jump *e;
 	struct block *b;
+	u32 at;
 
 	if (j->nochain || c->code_bits != 64 || c->mmu.tlb.aligned)
 		return 0;
 	t = jumps_select(c);
-	e = &t->entry[index_of(c->rip)];
-	if (e->neg == -c->rip)
-		return e->code;
+	at = index_of(c->rip);
+	if (t->neg[at] == -c->rip)
+		return t->code[at];
 	b = icache_find(c, c->rip);
 	if (!b || !b->native)
 		return 0;
 	jumps_remember(j, t, c->rip, b->native);
-	return e->code;
+	return t->code[at];
 }

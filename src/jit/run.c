@@ -94,7 +94,7 @@ static struct translation *native_of(struct cpu *c, struct block *b)
 		return b->native;
 	if (b->runs == UINT8_MAX || ++b->runs < c->translator->hot)
 		return NULL;
-	if (jit_translate(c, b))
+	if (jit_translate(c, b, false))
 		return b->native;
 	b->runs = UINT8_MAX; /* not again */
 	return NULL;
@@ -138,14 +138,40 @@ static bool is_full(const struct jit *j)
 	return j->nheads == j->max_heads || j->arena.used + (256u << 10) > j->arena.bytes;
 }
 
+/* A stack window did not fit: the jump at @at leads to the block's translation
+ * without windows from now on.  NULL: there is none. */
+static struct translation *plain_of(struct cpu *c, struct jit *j, u64 at)
+{
+	struct block *b = (struct block *)(uintptr_t)c->jit.tmp[0];
+	struct translation *n = b->native, *plain;
+	struct emitter e = { NULL, j->arena.rw + j->arena.bytes };
+
+	plain = n->plain ? (struct translation *)(void *)(j->arena.rw + n->plain)
+			 : jit_translate(c, b, true);
+	if (plain)
+		emit_link(&e, j->arena.rw + at, j->arena.rw + plain->inner);
+	return plain;
+}
+
+/* Run @n, at c->rip, and what follows. */
+static u64 enter(struct cpu *c, struct jit *j, const struct translation *n)
+{
+	u64 x = j->enter(c, j->arena.rx + n->entry);
+
+	while ((x & 0xff) == JIT_PLAIN && (n = plain_of(c, j, x >> 32)))
+		x = j->enter(c, j->arena.rx + n->entry);
+	jit_vector_save(c);
+	return x;
+}
+
 static enum emul jit_blocks(struct cpu *c)
 {
 	struct jit *j = c->translator;
 	u64 link = 0, drops = 0, x;
 
 	for (;;) {
+		struct translation *n = NULL;
 		struct block *b;
-		struct translation *n;
 		enum emul r;
 
 		if (unlikely(is_full(j)))
@@ -154,7 +180,9 @@ static enum emul jit_blocks(struct cpu *c)
 				  &b);
 		if (r != EMUL_CONTINUE)
 			return r;
-		n = translatable(c, b) ? native_of(c, b) : NULL;
+		if (translatable(c, b) && !j->full)
+			n = native_of(c, b);
+		j->full = false;
 		if (!n) {
 			r = interp_block(c, b);
 			if (r != EMUL_CONTINUE || wants_attention(c))
@@ -165,21 +193,28 @@ static enum emul jit_blocks(struct cpu *c)
 		if (link && drops == c->icache->drops)
 			link_blocks(c, j, link, b);
 		jumps_remember(j, jumps_select(c), c->rip, n);
-		x = j->enter(c, j->arena.rx + n->entry);
-		jit_vector_save(c);
+		x = enter(c, j, n);
 		link = 0;
-		if ((x & 0xff) == JIT_FAULT) {
+		switch ((enum jit_exit)(x & 0xff)) {
+		case JIT_FAULT:
 			recover(c, j, j->fault_pc);
 			return EMUL_INTERCEPT;
-		}
-		if ((x & 0xff) == JIT_OUTCOME && (enum emul)(x >> 8 & 0xff) != EMUL_CONTINUE)
-			return (enum emul)(x >> 8 & 0xff);
-		if (wants_attention(c))
-			return EMUL_CONTINUE;
-		if ((x & 0xff) == JIT_LINK) {
+		case JIT_OUTCOME:
+			if ((enum emul)(x >> 8 & 0xff) != EMUL_CONTINUE)
+				return (enum emul)(x >> 8 & 0xff);
+			break;
+		case JIT_LINK:
 			link = x >> 32;
 			drops = c->icache->drops;
+			break;
+		case JIT_PLAIN:
+			j->full = true; /* the interpreter runs it this once */
+			break;
+		case JIT_LOOKUP:
+			break;
 		}
+		if (wants_attention(c))
+			return EMUL_CONTINUE;
 	}
 }
 
@@ -200,12 +235,13 @@ bool jit_step(struct cpu *c, unsigned limit, enum engine_exit *exit)
 	r = icache_lookup(c, c->rip, &b);
 	if (r != EMUL_CONTINUE)
 		return interp_settle(c, r, exit);
-	if (!translatable(c, b) || !jit_translate(c, b))
+	if (!translatable(c, b) || !jit_translate(c, b, false))
 		return interp_step(c, exit);
 	jumps_select(c);
 	jit_see_mode(c);
-	x = j->enter(c, j->arena.rx + ((struct translation *)b->native)->entry);
-	jit_vector_save(c);
+	x = enter(c, j, b->native);
+	if ((x & 0xff) == JIT_PLAIN)
+		return interp_step(c, exit);
 	if ((x & 0xff) == JIT_FAULT) {
 		recover(c, j, j->fault_pc);
 		return interp_step(c, exit);

@@ -55,30 +55,43 @@ void trans_lea(struct trans *t)
 	emit_mov_store(&t->e, state_gpr(r), H_10);
 }
 
+/* Eight bytes below the stack pointer, checked for writing. */
+static struct host_mem below_top(struct trans *t, struct fix *slow)
+{
+	struct host_mem m;
+
+	if (trans_stack(t, -8, &m))
+		return m;
+	emit_lea(&t->e, H_10, at_reg(GUEST_SP, -8));
+	trans_access(t, slow, 8, true, 1);
+	return checked;
+}
+
 void trans_push(struct trans *t)
 {
 	const struct insn *i = trans_insn(t);
+	struct host_mem top = below_top(t, trans_fix(t, FIX_SLOW));
 
-	emit_lea(&t->e, H_10, at_reg(GUEST_SP, -8));
-	trans_access(t, trans_fix(t, FIX_SLOW), 8, true, 1);
 	if (i->opnd[0].kind == OPD_IMM) {
 		struct host_insn mov = { .opcode = 0xc7, .w = true, .modrm = true, .is_mem = true,
-					 .mem = checked, .imm = i->imm, .imm_bytes = 4,
+					 .mem = top, .imm = i->imm, .imm_bytes = 4,
 					 .plus = H_NONE };
 
 		emit_insn(&t->e, &mov);
 	} else {
-		emit_mov_store(&t->e, checked, trans_reg(t, i->opnd[0].reg, H_CX));
+		emit_mov_store(&t->e, top, trans_reg(t, i->opnd[0].reg, H_CX));
 	}
 	emit_lea(&t->e, GUEST_SP, at_reg(GUEST_SP, -8));
 }
 
 void trans_push_tmp(struct trans *t, struct fix *slow)
 {
-	emit_lea(&t->e, H_10, at_reg(GUEST_SP, -8));
-	trans_access(t, slow, 8, true, 1);
+	struct host_mem top;
+
+	t->window_loaded = false; /* the caller used r11 */
+	top = below_top(t, slow);
 	emit_mov_load(&t->e, H_CX, STATE(jit.tmp[0]));
-	emit_mov_store(&t->e, checked, H_CX);
+	emit_mov_store(&t->e, top, H_CX);
 	emit_lea(&t->e, GUEST_SP, at_reg(GUEST_SP, -8));
 }
 
@@ -96,16 +109,21 @@ void trans_push_mem(struct trans *t)
 void trans_pop(struct trans *t)
 {
 	unsigned r = trans_insn(t)->opnd[0].reg;
+	struct host_mem top;
 
-	emit_mov_rr(&t->e, H_10, GUEST_SP);
-	trans_access(t, trans_fix(t, FIX_SLOW), 8, false, 1);
-	emit_lea(&t->e, GUEST_SP, at_reg(GUEST_SP, 8));
-	if (jit_home[r] != H_NONE) {
-		emit_mov_load(&t->e, jit_home[r], checked); /* of RSP: replaces it */
+	if (!trans_stack(t, 0, &top)) {
+		emit_mov_rr(&t->e, H_10, GUEST_SP);
+		trans_access(t, trans_fix(t, FIX_SLOW), 8, false, 1);
+		top = checked;
+	}
+	if (jit_home[r] != H_NONE && r != R_RSP) {
+		emit_mov_load(&t->e, jit_home[r], top);
+		emit_lea(&t->e, GUEST_SP, at_reg(GUEST_SP, 8));
 		return;
 	}
-	emit_mov_load(&t->e, H_CX, checked);
-	set_gpr(t, r, H_CX);
+	emit_mov_load(&t->e, H_CX, top);
+	emit_lea(&t->e, GUEST_SP, at_reg(GUEST_SP, 8));
+	set_gpr(t, r, H_CX); /* of RSP: replaces it */
 }
 
 void trans_leave(struct trans *t)

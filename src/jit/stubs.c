@@ -57,11 +57,14 @@ static void spill(struct emitter *e)
 }
 
 /* Flags and registers out of struct cpu. */
+static void forget_stack(struct emitter *e);
+
 static void reload(struct emitter *e)
 {
 	struct host_mem high = STATE(aflags);
 
 	high.disp++;
+	forget_stack(e);
 	emit_movzx8(e, H_AX, high);	  /* OF is its bit 3 */
 	BYTES(e, "\xc1\xe8\x03");	  /* shr eax, 3 */
 	byte_op(e, 0x8a, 4, STATE(aflags)); /* mov ah, aflags */
@@ -72,6 +75,23 @@ static void reload(struct emitter *e)
 			emit_mov_load(e, jit_home[r], state_gpr(r));
 }
 
+/* No stack window is known: its page is one that no address lies in, and an
+ * access of a guest that tries faults in the host's first page. */
+static void forget_stack(struct emitter *e)
+{
+	emit_mov_imm(e, H_AX, BIT64(63));
+	emit_mov_store(e, STATE(jit.stack_neg), H_AX);
+	emit_mov_store(e, STATE(jit.stack_add), H_AX);
+}
+
+/* To r10, the entry of the code at c->rip. */
+static void jump_in(struct emitter *e)
+{
+	reload(e);
+	emit_mov_load(e, H_11, STATE(rip));
+	BYTES(e, "\x41\xff\xe2"); /* jmp r10 */
+}
+
 /* u64 enter(struct cpu *c, const void *code) */
 static void stub_enter(struct jit *j, struct emitter *e)
 {
@@ -80,9 +100,8 @@ static void stub_enter(struct jit *j, struct emitter *e)
 		push(e, callee_saved[i]);
 	BYTES(e, "\x48\x83\xec\x08"); /* sub rsp, 8: a multiple of 16 */
 	emit_lea(e, H_BP, at_reg(H_DI, STATE_BIAS));
-	emit_mov_rr(e, H_11, H_SI);
-	reload(e);
-	BYTES(e, "\x41\xff\xe3"); /* jmp r11 */
+	emit_mov_rr(e, H_10, H_SI);
+	jump_in(e);
 }
 
 /* With the result in rax: back to who called enter(). */
@@ -111,17 +130,32 @@ static void go_on(struct emitter *e, unsigned depth)
 		emit_link(e, go, e->at);
 		BYTES(e, "\x48\x83\xc4\x10"); /* add rsp, 16 */
 	}
-	emit_mov_rr(e, H_11, H_DX);
-	reload(e);
-	BYTES(e, "\x41\xff\xe3"); /* jmp r11 */
+	emit_mov_rr(e, H_10, H_DX);
+	jump_in(e);
 	emit_link(e, out, e->at);
 	if (depth)
 		BYTES(e, "\x48\x83\xc4\x10"); /* add rsp, 16 */
 	leave(e);
 }
 
+/* r10: offset of the distance field of the jump to be linked */
+static u8 *stub_link(struct emitter *e, enum jit_exit kind)
+{
+	u8 *start = e->at;
+
+	spill(e);
+	emit_mov_rr(e, H_AX, H_10);
+	BYTES(e, "\x48\xc1\xe0\x20"); /* shl rax, 32 */
+	BYTES(e, "\x48\x83\xc8");     /* or rax, kind */
+	emit8(e, kind);
+	leave(e);
+	return start;
+}
+
 static void stub_exits(struct jit *j, struct emitter *e)
 {
+	j->exit_miss = e->at; /* r11: rip */
+	emit_mov_store(e, STATE(rip), H_11);
 	j->exit_lookup = e->at;
 	spill(e);
 	emit_lea(e, H_DI, at_reg(H_BP, -STATE_BIAS));
@@ -129,14 +163,8 @@ static void stub_exits(struct jit *j, struct emitter *e)
 	BYTES(e, "\xff\xd0"); /* call rax */
 	go_on(e, 0);
 
-	/* r10: offset of the distance field */
-	j->exit_link = e->at;
-	spill(e);
-	emit_mov_rr(e, H_AX, H_10);
-	BYTES(e, "\x48\xc1\xe0\x20"); /* shl rax, 32 */
-	BYTES(e, "\x48\x83\xc8");     /* or rax, JIT_LINK */
-	emit8(e, JIT_LINK);
-	leave(e);
+	j->exit_link = stub_link(e, JIT_LINK);
+	j->exit_plain = stub_link(e, JIT_PLAIN);
 
 	j->exit_fault = e->at;
 	spill(e);
@@ -166,6 +194,37 @@ static u8 *stub_call(struct emitter *e,
 	return start;
 }
 
+/*
+ * Called with r10, r11: first and last byte of a stack window.  Makes its page
+ * the known one if the first byte has an entry for writing; rcx is 0 if the last
+ * byte lies there, too.  r10 and r11 are lost, flags stay.
+ */
+static u8 *stub_find_stack(struct emitter *e)
+{
+	u8 *start = e->at, *hit;
+
+	emit_mov_store(e, STATE(jit.tmp[3]), H_11);
+	emit_pext(e, H_11, H_10, STATE(mmu.tlb.wr_bits));
+	emit_mov_load(e, H_CX, STATE(mmu.tlb.wr));
+	emit_lea(e, H_11, (struct host_mem){ .base = H_11, .index = H_11 });
+	emit_lea(e, H_11, (struct host_mem){ .base = H_CX, .index = H_11, .scale = 3 });
+	emit_mov_load(e, H_CX, at_reg(H_11, offsetof(struct tlb_entry, negtag)));
+	emit_lea(e, H_CX, (struct host_mem){ .base = H_CX, .index = H_10 });
+	emit_pext(e, H_CX, H_CX, STATE(jit.page_bits));
+	hit = emit_jrcxz(e);
+	emit8(e, 0xc3);
+	emit_link8(e, hit);
+	emit_mov_load(e, H_CX, at_reg(H_11, offsetof(struct tlb_entry, negtag)));
+	emit_mov_load(e, H_10, at_reg(H_11, offsetof(struct tlb_entry, addend)));
+	emit_mov_store(e, STATE(jit.stack_neg), H_CX);
+	emit_mov_store(e, STATE(jit.stack_add), H_10);
+	emit_mov_load(e, H_11, STATE(jit.tmp[3]));
+	emit_lea(e, H_CX, (struct host_mem){ .base = H_CX, .index = H_11 });
+	emit_pext(e, H_CX, H_CX, STATE(jit.page_bits));
+	emit8(e, 0xc3);
+	return start;
+}
+
 void jit_stubs(struct jit *j)
 {
 	struct emitter e = { j->arena.rw, j->arena.rw + j->arena.bytes };
@@ -174,6 +233,7 @@ void jit_stubs(struct jit *j)
 	stub_exits(j, &e);
 	j->slow = stub_call(&e, jit_native_slow);
 	j->vector = stub_call(&e, jit_native_vector);
+	j->find_stack = stub_find_stack(&e);
 	j->arena.used = (size_t)(e.at - j->arena.rw);
 	j->stubs_end = e.at;
 }

@@ -38,54 +38,73 @@ void trans_slow(struct trans *t)
 	call_stub(t, t->insn, t->j->slow);
 }
 
-static void set_rip(struct trans *t, unsigned off)
+void trans_set_rip(struct trans *t, unsigned off)
 {
 	emit_mov_load(&t->e, H_11, STATE(jit.rip_page));
 	emit_lea(&t->e, H_11, at_reg(H_11, (s32)off));
 	emit_mov_store(&t->e, STATE(rip), H_11);
 }
 
+static void leave_from(struct trans *t, const u8 *site, unsigned off, const u8 *stub)
+{
+	struct emitter *e = &t->e;
+
+	trans_set_rip(t, off);
+	emit_mov_imm(e, H_11, (u64)(uintptr_t)t->b);
+	emit_mov_store(e, STATE(jit.tmp[0]), H_11);
+	emit_mov_imm(e, H_10, (u64)(site - t->j->arena.rw));
+	emit_link(e, emit_jmp(e), stub);
+}
+
+void trans_leave_to(struct trans *t, unsigned off, const u8 *stub)
+{
+	u8 *site = emit_jmp(&t->e);
+
+	emit_link(&t->e, site, t->e.at);
+	leave_from(t, site, off, stub);
+}
+
 static void put_fix(struct trans *t, struct fix *f)
 {
 	struct emitter *e = &t->e;
 
+	if (!f->nfrom)
+		return;
 	for (unsigned n = 0; n < f->nfrom; n++)
 		emit_link(e, f->from[n], e->at);
 	switch ((enum fix_kind)f->kind) {
 	case FIX_SLOW:
 		call_stub(t, f->insn, t->j->slow);
-		emit_link(e, emit_jmp(e), t->at[f->insn + 1]);
+		trans_window_again(t, f->insn + 1, false, t->at[f->insn + 1]);
 		break;
 	case FIX_VECTOR:
 		call_stub(t, f->insn, t->j->vector);
-		emit_link(e, emit_jmp(e), f->back);
+		trans_window_again(t, f->insn, true, f->back);
 		break;
 	case FIX_LINK:
-		set_rip(t, f->off);
-		emit_mov_imm(e, H_11, (u64)(uintptr_t)t->b);
-		emit_mov_store(e, STATE(jit.tmp[0]), H_11);
-		emit_mov_imm(e, H_10, (u64)(f->from[0] - t->j->arena.rw));
-		emit_link(e, emit_jmp(e), t->j->exit_link);
+		leave_from(t, f->from[0], f->off, t->j->exit_link);
+		break;
+	case FIX_WINDOW:
+		trans_window_fix(t, f);
 		break;
 	case FIX_ATTN:
-		set_rip(t, f->off);
+		trans_set_rip(t, f->off);
 		emit_link(e, emit_jmp(e), t->j->exit_lookup);
 		break;
 	}
 }
 
-/* From anywhere: c->rip tells the page; attention first. */
+/* From anywhere: r11, rip, tells the page; attention first. */
 static void put_entry(struct trans *t)
 {
 	struct emitter *e = &t->e;
 	u8 *ok;
 
-	emit_mov_load(e, H_CX, STATE(rip));
-	emit_lea(e, H_CX, at_reg(H_CX, -(s32)t->b->off));
+	emit_lea(e, H_CX, at_reg(H_11, -(s32)t->b->off));
 	emit_mov_store(e, STATE(jit.rip_page), H_CX);
 	emit_mov_load32(e, H_CX, STATE(attn));
 	ok = emit_jrcxz(e);
-	emit_link(e, emit_jmp(e), t->j->exit_lookup);
+	emit_link(e, emit_jmp(e), t->j->exit_miss);
 	emit_link8(e, ok);
 }
 
@@ -146,6 +165,7 @@ static void put_block(struct trans *t)
 	put_count(t);
 	for (t->insn = 0; t->insn < t->n; t->insn++) {
 		t->at[t->insn] = t->e.at;
+		trans_window(t);
 		put_insn(t);
 	}
 	t->at[t->n] = t->e.at;
@@ -156,7 +176,7 @@ static void put_block(struct trans *t)
 		put_fix(t, &t->fix[n]);
 }
 
-bool jit_translate(struct cpu *c, struct block *b)
+struct translation *jit_translate(struct cpu *c, struct block *b, bool plain)
 {
 	struct jit *j = c->translator;
 	struct arena *a = &j->arena;
@@ -165,7 +185,7 @@ bool jit_translate(struct cpu *c, struct block *b)
 	u8 *code = (u8 *)&n->insn[b->n + 1];
 
 	if (j->nheads == j->max_heads || code + 64 > a->rw + a->bytes)
-		return false;
+		return NULL;
 	t->c = c;
 	t->j = j;
 	t->b = b;
@@ -174,11 +194,14 @@ bool jit_translate(struct cpu *c, struct block *b)
 	t->nfix = 0;
 	t->failed = false;
 	t->vector = 0;
+	t->plain = plain;
+	t->window_loaded = false;
 	offsets(t);
 	jit_liveness(t);
+	trans_plan_windows(t);
 	put_block(t);
 	if (t->failed || emit_full(&t->e))
-		return false;
+		return NULL;
 	n->block = b;
 	n->entry = (u32)(t->entry - a->rw);
 	n->inner = (u32)(t->inner - a->rw);
@@ -188,7 +211,11 @@ bool jit_translate(struct cpu *c, struct block *b)
 		n->insn[k] = (u32)(t->at[k] - a->rw);
 	a->used = n->ends;
 	j->heads[j->nheads++] = (u32)((u8 *)n - a->rw);
-	b->native = n;
+	n->plain = 0;
+	if (plain)
+		((struct translation *)b->native)->plain = (u32)((u8 *)n - a->rw);
+	else
+		b->native = n;
 	c->stats->blocks_translated++;
-	return true;
+	return n;
 }

@@ -19,6 +19,7 @@ done
 if [ "${MODE:-rel}" = rel ] || [ "${MODE:-rel}" = dbg ]; then
 	cases=300000
 	[ -n "${LONG:-}" ] && cases=10000000
+	"$B/tests/diff/runner" --jit --regress tests/diff/cases.def || bad=1
 	"$B/tests/diff/runner" --jit --cases "${DIFF_CASES:-$cases}" \
 		${DIFF_SEED:+--seed "$DIFF_SEED"} || bad=1
 	n=$((n + 1))
