@@ -25,11 +25,22 @@ $(B)/guest/bench: $(BENCH_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) -static -pthread -o $@ $^
 
-# A static busybox for the row "shell", if there is one.
+# For the rows "shell" and "tcc": a static busybox, and a tcc that is installed or
+# whose package was downloaded, with its libraries and their loader.
 BUSYBOX := $(shell b=$$(command -v busybox) && ! ldd $$b >/dev/null 2>&1 && echo $$b)
-$(B)/guest/bench.initrd: $(B)/guest/bench $(B)/guest/flush $(B)/tools/mkinitrd $(BUSYBOX)
+TCC_DEB := $(lastword $(sort $(wildcard build/deb/tcc_*.deb)))
+TCC := $(if $(TCC_DEB),$(B)/tcc/usr/bin/tcc,$(shell command -v tcc))
+
+$(B)/tcc/usr/bin/tcc: $(TCC_DEB)
+	$(Q)mkdir -p $(B)/tcc && dpkg-deb -x $< $(B)/tcc && touch $@
+
+$(B)/guest/bench.initrd: $(B)/guest/bench $(B)/guest/flush $(B)/tools/mkinitrd $(BUSYBOX) $(TCC)
+	$(SAY) CPIO $@
 	$(Q)$(B)/tools/mkinitrd $@.tmp init=$<:755 flush=$(B)/guest/flush:755 proc/ tmp/ \
-		$(if $(BUSYBOX),bin/busybox=$(BUSYBOX):755) && mv $@.tmp $@
+		$(if $(BUSYBOX),bin/busybox=$(BUSYBOX):755) \
+		$(if $(TCC),tcc/tcc=$(TCC):755 $$(ldd $(TCC) | awk \
+			'$$2 == "=>" { print "tcc/" $$1 "=" $$3 ":755" } $$1 ~ /ld-linux/ { print "tcc/ld.so=" $$1 ":755" }')) \
+		&& mv $@.tmp $@
 
 bench.initrd: $(B)/guest/bench.initrd
 	$(Q)cp -f $< $@

@@ -67,6 +67,24 @@ void *pages(size_t bytes, int prot)
 	return p;
 }
 
+void *map_here(unsigned which, size_t bytes)
+{
+	static u8 *range; /* one page table's */
+	void *p;
+
+	if (!range) {
+		range = pages(4 << 20, PROT_NONE);
+		range = (u8 *)(((uintptr_t)range + (2 << 20) - 1) & ~((2ul << 20) - 1));
+		mprotect(range, 4096, PROT_READ | PROT_WRITE);
+		*(volatile u8 *)range = 1;
+	}
+	p = mmap(range + ((which + 1) << 17), bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (p == MAP_FAILED)
+		fail("mmap");
+	return p;
+}
+
 const char *root_path(const char *name)
 {
 	static char path[2][4096];

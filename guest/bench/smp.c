@@ -106,7 +106,7 @@ u64 shootdown_munmap(unsigned long n)
 
 	start(&s, NULL);
 	for (unsigned long i = 0; i < n; i++) {
-		volatile u8 *p = pages(4096, PROT_READ | PROT_WRITE);
+		volatile u8 *p = map_here(0, 4096);
 
 		sum += *p;
 		*p = (u8)i;
@@ -127,6 +127,7 @@ static u32 chunk[CHUNKS][CHUNK_WORDS];
 struct searcher {
 	unsigned long n;
 	u64 x, sum;
+	unsigned place;
 };
 
 static void *search(void *opaque)
@@ -134,7 +135,7 @@ static void *search(void *opaque)
 	struct searcher *s = opaque;
 
 	for (unsigned long i = 0; i < s->n; i++) {
-		u32 *copy = pages(sizeof(chunk[0]), PROT_READ | PROT_WRITE);
+		u32 *copy = map_here(s->place, sizeof(chunk[0]));
 		u64 r = random64(&s->x);
 		u32 key = (u32)(r >> 32) % (CHUNK_WORDS * 3), low = 0, high = CHUNK_WORDS;
 
@@ -156,9 +157,10 @@ static void *search(void *opaque)
 /* One operation: a sorted chunk of 16 KiB is copied to new memory and searched. */
 u64 ebizzy(unsigned long n)
 {
-	struct searcher s[2] = { { n / 2 + 1, 1, 0 }, { n / 2 + 1, 2, 0 } };
+	struct searcher s[2] = { { n / 2 + 1, 1, 0, 0 }, { n / 2 + 1, 2, 0, 1 } };
 	pthread_t thread[2];
 
+	munmap(map_here(0, 4096), 4096); /* not first in both threads at once */
 	for (unsigned c = 0; c < CHUNKS; c++)
 		for (u32 i = 0; i < CHUNK_WORDS; i++)
 			chunk[c][i] = i * 3 + c % 3;

@@ -65,7 +65,7 @@ static u64 map_touch(unsigned long n, unsigned long count)
 	u64 sum = 0;
 
 	for (unsigned long i = 0; i < n; i++) {
-		u8 *p = pages(count * 4096, PROT_READ | PROT_WRITE);
+		u8 *p = map_here(0, count * 4096);
 
 		for (unsigned long k = 0; k < count; k++) {
 			sum = sum * 3 + p[k * 4096];
@@ -238,8 +238,8 @@ static u64 sum_of_file(const char *path)
 /* One operation: a file of 3000 lines becomes an object file. */
 u64 tcc(unsigned long n)
 {
-	char loader[4096], libraries[4096], compiler[4096];
-	char option[] = "--library-path", c[] = "-c", o[] = "-o", in[64], out[64];
+	char loader[4096], libraries[4096], compiler[4096], dir[] = "/tmp/locum-bench-XXXXXX";
+	char option[] = "--library-path", c[] = "-c", o[] = "-o", in[] = "work.c", out[] = "work.o";
 	char *argv[] = { loader, option, libraries, compiler, c, o, out, in, NULL };
 	u64 sum = 0;
 
@@ -247,9 +247,9 @@ u64 tcc(unsigned long n)
 	snprintf(libraries, sizeof(libraries), "%s", root_path("tcc"));
 	snprintf(compiler, sizeof(compiler), "%s", root_path("tcc/tcc"));
 	if (access(compiler, R_OK))
-		skip("no tcc when the initrd was built (./check downloads the package)");
-	snprintf(in, sizeof(in), "/tmp/locum-bench-%d.c", (int)getpid());
-	snprintf(out, sizeof(out), "/tmp/locum-bench-%d.o", (int)getpid());
+		skip("no tcc when the initrd was built (./check downloads the package; then make)");
+	if (!mkdtemp(dir) || chdir(dir)) /* the file's name is in the object file */
+		fail(dir);
 	write_source(in);
 	while (n--) {
 		output_of(argv);
@@ -257,5 +257,6 @@ u64 tcc(unsigned long n)
 	}
 	unlink(in);
 	unlink(out);
+	rmdir(dir);
 	return sum;
 }

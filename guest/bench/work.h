@@ -29,6 +29,11 @@ void fail(const char *what) __attribute__((noreturn));
 /** pages() - @bytes of zeroed private memory in pages of 4 KiB, protection @prot */
 void *pages(size_t bytes, int prot);
 
+/** map_here() - @bytes of zeroed private memory, to be unmapped, at place @which (0
+ * to 14, 128 KiB each) of a range whose page tables other memory keeps alive, as in
+ * a program with libraries */
+void *map_here(unsigned which, size_t bytes);
+
 /** root_path() - where the initrd's @name lies on this machine */
 const char *root_path(const char *name);
 

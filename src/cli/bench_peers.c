@@ -11,9 +11,8 @@
 #include "cli/cli.h"
 
 #define ROUNDS	    5
-#define BUDGET_S    1080.0
-#define QUICK_S	    150.0
-#define RUN_LIMIT_S 400
+#define BUDGET_S    1190.0
+#define QUICK_S	    175.0
 #define QUICK_DIVIDE 5
 #define BASE_PARAMS "console=ttyS0 quiet panic=-1"
 
@@ -53,6 +52,7 @@ struct peers {
 	struct bench_ratio ratios[2];
 	const char *self, *initrd;
 	char dir[PATH_MAX]; /* the initrd's files, for the native column */
+	double deadline;    /* bench_now() at which the last program is ended */
 	bool wrong;	    /* a checksum differs or a workload failed */
 };
 
@@ -251,6 +251,14 @@ static bool make_list(const struct peers *p, unsigned vcpus, char *list, size_t 
 	return any;
 }
 
+/* Seconds until the deadline; 0: it has passed. */
+static unsigned time_left(const struct peers *p)
+{
+	double left = p->deadline - bench_now();
+
+	return left > 0 ? (unsigned)left : 0;
+}
+
 static int start(struct run *run, char *list, char last[256])
 {
 	struct peers *p = run->p;
@@ -273,7 +281,7 @@ static int start(struct run *run, char *list, char last[256])
 	const char *const native[] = { init, list, NULL };
 	const char *const *const argv[COLUMNS] = { locum, tcg, ours, native };
 
-	return bench_run(argv[p->kind[run->column]], RUN_LIMIT_S, take_line, run, last);
+	return bench_run(argv[p->kind[run->column]], time_left(p), take_line, run, last);
 }
 
 /* Rows without a figure and without a reason: the machine did not get there. */
@@ -314,6 +322,8 @@ static int run_round(struct peers *p, unsigned round)
 			r = start(&run, list, last);
 			if (r || bench_stopped())
 				return EXIT_USAGE;
+			if (round && !time_left(p))
+				return 0; /* this round does not count */
 			explain(&run, last);
 		}
 	}
@@ -346,10 +356,11 @@ static void print_notes(const struct peers *p)
 /* As many rounds as there is time for, one at least. */
 static int run_rounds(struct peers *p)
 {
-	double begin = bench_now(), longest = 0, budget = p->o->quick ? QUICK_S : BUDGET_S;
+	double longest = 0;
 	unsigned round = 0;
 
-	while (round < p->b.rounds && bench_now() - begin + longest < budget) {
+	p->deadline = bench_now() + (p->o->quick ? QUICK_S : BUDGET_S);
+	while (round < p->b.rounds && time_left(p) > longest) {
 		double t = bench_now();
 		int r = run_round(p, round);
 
@@ -357,7 +368,8 @@ static int run_rounds(struct peers *p)
 			return r;
 		t = bench_now() - t;
 		longest = t > longest ? t : longest;
-		round++;
+		if (!round || time_left(p))
+			round++;
 	}
 	p->b.rounds = round;
 	return 0;

@@ -216,34 +216,68 @@ static int write_json(const struct bench *b, FILE *f)
 
 /* --- the picture -------------------------------------------------------------------- */
 
-/* Bars for every row, each row relative to its first column. */
+/* What a bar is: a ratio where the benchmark names them, else a column over the first. */
+static unsigned bar_count(const struct bench *b)
+{
+	return b->ratios ? b->nratios : b->ncolumns;
+}
+
+static double bar(const struct bench *b, unsigned row, unsigned i)
+{
+	if (b->ratios)
+		return ratio_of(b, row, i);
+	return bench_median(b, row, 0) > 0 ? bench_median(b, row, i) / bench_median(b, row, 0) : -1;
+}
+
+static void put_value(FILE *g, double v)
+{
+	if (v > 0)
+		fprintf(g, " %g", v);
+	else
+		fprintf(g, " ?");
+}
+
+/* Bars for every row, and for the means of the groups. */
+static void put_data(const struct bench *b, FILE *g)
+{
+	fprintf(g, "set datafile missing '?'\n$data << END\n");
+	for (unsigned row = 0; row < b->nrows; row++) {
+		fprintf(g, "\"%s %s\"", b->rows[row].name, b->ratios ? "" : b->rows[row].unit);
+		for (unsigned i = 0; i < bar_count(b); i++)
+			put_value(g, bar(b, row, i));
+		fputc('\n', g);
+	}
+	for (unsigned row = 0; b->ratios && row < b->nrows; row++) {
+		const char *group = group_begun(b, row);
+
+		if (!group)
+			continue;
+		fprintf(g, "\"mean: %s\"", group);
+		for (unsigned i = 0; i < bar_count(b); i++)
+			put_value(g, group_mean(b, group, i));
+		fputc('\n', g);
+	}
+	fprintf(g, "END\n");
+}
+
 static void put_gnuplot(const struct bench *b, FILE *g, const char *path)
 {
 	bool png = strlen(path) > 4 && !strcmp(path + strlen(path) - 4, ".png");
+	const char *title;
 
 	fprintf(g, "set terminal %s size %u,500\nset output '%s'\n", png ? "png" : "svg",
-		b->nrows > 24 ? 200 + 34 * b->nrows : 1000, path);
-	fprintf(g, "set title 'locum bench %s: relative to %s, medians of %u'\n", b->name,
-		b->columns[0], b->rounds);
+		b->nrows > 24 ? 400 + 30 * b->nrows : 1000, path);
+	fprintf(g, "set title 'locum bench %s: %s, medians of %u'\n", b->name,
+		b->ratios ? "ratios" : "relative to the first column", b->rounds);
 	fprintf(g, "set style data histograms\nset style fill solid 0.7\nset key top left\n"
-		   "set logscale y\nset grid y\nset xtics rotate by -30 noenhanced\n"
-		   "set datafile missing '?'\n$data << END\n");
-	for (unsigned i = 0; i < b->nrows; i++) {
-		fprintf(g, "\"%s %s\"", b->rows[i].name, b->rows[i].unit);
-		for (unsigned c = 0; c < b->ncolumns; c++) {
-			double v = bench_median(b, i, c), first = bench_median(b, i, 0);
-
-			if (v < 0 || first <= 0)
-				fprintf(g, " ?");
-			else
-				fprintf(g, " %g", v / first);
-		}
-		fputc('\n', g);
+		   "set logscale y\nset grid y\nset xtics rotate by -45 noenhanced\n"
+		   "set rmargin 12\n");
+	put_data(b, g);
+	fprintf(g, "plot ");
+	for (unsigned i = 0; i < bar_count(b); i++) {
+		title = b->ratios ? ratio_name(b, i) : b->columns[i];
+		fprintf(g, "%s$data using %u:xtic(1) title '%s' noenhanced", i ? ", " : "", i + 2, title);
 	}
-	fprintf(g, "END\nplot ");
-	for (unsigned c = 0; c < b->ncolumns; c++)
-		fprintf(g, "%s$data using %u:xtic(1) title '%s' noenhanced", c ? ", " : "", c + 2,
-			b->columns[c]);
 	fputc('\n', g);
 }
 
