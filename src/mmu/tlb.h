@@ -28,6 +28,8 @@
 #define TLB_MAX_SPACES 64
 #define TLB_MAX_BYTES  (32u << 20) /* of class tables, a vCPU */
 #define TLB_HASH       4096	   /* buckets of the filters */
+#define TLB_CODE_HASH  32768	   /* of that of code pages: half for each half of the addresses */
+#define TLB_LARGE      256	   /* buckets a size of tlb_table.large, likewise */
 
 /** struct tlb_entry - read and write tables; layout is used by emitted code
  * @negtag: minus the gva of the page
@@ -79,7 +81,7 @@ struct tlb_table {
 	u32 globals;   /* of them, global ones */
 	u32 replaced;  /* evictions since the table was last judged */
 	u64 touched;   /* bit i >> 6: there may be entries in slots i..i+63 */
-	u16 large[64]; /* entries of large pages, by hash of page and size */
+	u16 large[TLB_SIZES - 1][TLB_LARGE]; /* entries of large pages, by size and page */
 };
 
 enum tlb_class_id { CLASS_USER, CLASS_SUP, CLASS_SUP_AC, CLASS_COUNT };
@@ -136,7 +138,7 @@ struct tlb_space {
 	struct tlb_class *class[CLASS_COUNT];
 	u64 psc_gen;
 	struct psc_entry pt[PSC_PT], pd[PSC_PD];
-	u64 code_pages[TLB_HASH / 64]; /* filter: pages that code was fetched from */
+	u64 code_pages[TLB_CODE_HASH / 64]; /* filter: pages that code was fetched from */
 };
 
 /** struct tlb_l2_entry - what a walk found

@@ -48,7 +48,7 @@ static u32 table_drop_address(struct tlb *t, struct tlb_table *tab, enum tlb_kin
 		n++;
 	}
 	for (int size = TLB_2M; size < TLB_SIZES; size++)
-		if (tab->large[tlb_large_hash(gva, size)])
+		if (*tlb_large(tab, gva, size))
 			n += drop_fragments(t, tab, kind, gva, size, keep_global,
 					    only_global);
 	return n;
@@ -77,7 +77,7 @@ static void renew_code_filter(struct tlb_space *s)
 		for (u32 i = 0; tab && tab->used && i <= tab->mask; i++) {
 			if (table_is_empty(tab, TLB_CODE, i))
 				continue;
-			u32 h = tlb_page_hash(table_gva(tab, TLB_CODE, i),
+			u32 h = tlb_code_hash(table_gva(tab, TLB_CODE, i),
 					      tab->meta[i] & TLB_SIZE_MASK);
 
 			s->code_pages[h / 64] |= BIT64(h % 64);
@@ -88,7 +88,7 @@ static void renew_code_filter(struct tlb_space *s)
 static bool may_have_code(const struct tlb_space *s, u64 gva)
 {
 	for (int size = 0; size < TLB_SIZES; size++) {
-		u32 h = tlb_page_hash(gva, size);
+		u32 h = tlb_code_hash(gva, size);
 
 		if (s->code_pages[h / 64] & BIT64(h % 64))
 			return true;

@@ -95,7 +95,7 @@ static void count_entry(struct tlb *t, struct tlb_table *tab, u64 gva, u8 meta, 
 		t->global_pages[tlb_page_hash(gva, size)] += (u32)by;
 	}
 	if (size != TLB_4K)
-		tab->large[tlb_large_hash(gva, size)] += (u16)by;
+		*tlb_large(tab, gva, size) += (u16)by;
 }
 
 void table_drop(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind, u32 i)
@@ -228,7 +228,7 @@ void tlb_fill(struct tlb *t, struct tlb_class *c, enum tlb_kind kind, u64 gva, u
 	if (kind == TLB_CODE) {
 		((struct tlb_code_entry *)tab->entry)[i] =
 			(struct tlb_code_entry){.negtag = -page, .hva = hva, .bp = bp};
-		u32 h = tlb_page_hash(page, meta & TLB_SIZE_MASK);
+		u32 h = tlb_code_hash(page, meta & TLB_SIZE_MASK);
 
 		t->space->code_pages[h / 64] |= BIT64(h % 64);
 	} else {

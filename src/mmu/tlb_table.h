@@ -13,16 +13,35 @@ static inline u64 tlb_page(u64 gva, enum tlb_size size)
 	return gva >> tlb_size_shift[size] | (u64)size << 62;
 }
 
+static inline u64 tlb_page_hash64(u64 gva, enum tlb_size size)
+{
+	return tlb_page(gva, size) * 0x9e3779b97f4a7c15ull;
+}
+
 /* Bucket of that page in a filter of TLB_HASH. */
 static inline u32 tlb_page_hash(u64 gva, enum tlb_size size)
 {
-	return (u32)(tlb_page(gva, size) * 0x9e3779b97f4a7c15ull >> 52);
+	return (u32)(tlb_page_hash64(gva, size) >> 52);
 }
 
-/* Bucket in tlb_table.large. */
-static inline u32 tlb_large_hash(u64 gva, enum tlb_size size)
+/* Bucket of that page in tlb_space.code_pages.  What the kernel runs must not make
+ * an invalidation in a program look like one of code: all code of the space would
+ * be looked up again. */
+static inline u32 tlb_code_hash(u64 gva, enum tlb_size size)
 {
-	return tlb_page_hash(gva, size) & 63;
+	_Static_assert(TLB_CODE_HASH == 2 << 14, "the hash's upper 14 bits and the half");
+
+	return (u32)(tlb_page_hash64(gva, size) >> 50) | (u32)(gva >> 63) << 14;
+}
+
+/* Bucket in tlb_table.large of a page that is not of 4K.  Neighbours have one each,
+ * and the two halves of the addresses do not meet: a kernel maps all memory with
+ * large pages, and programs' pages go one by one. */
+static inline u16 *tlb_large(struct tlb_table *tab, u64 gva, enum tlb_size size)
+{
+	u32 half = TLB_LARGE / 2, page = (u32)(gva >> tlb_size_shift[size]) & (half - 1);
+
+	return &tab->large[size - 1][page + (u32)(gva >> 63) * half];
 }
 
 static inline size_t table_entry_size(enum tlb_kind kind)

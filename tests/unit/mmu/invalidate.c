@@ -6,6 +6,8 @@
  */
 #include "fixture.h"
 
+#include "mmu/tlb_table.h"
+
 static const struct tlb_config configs[] = {
 	{ .size = 0 }, { .size = 1 }, { .size = 16 }, { .invlpg_context = true },
 	{ .size = 0, .spaces = 1 }, { .size = 0, .spaces = 2 },
@@ -183,6 +185,50 @@ static void test_locality(void **state)
 	}
 }
 
+/* What goes in a program does not disturb the code there, nor is it sought among the
+ * large pages of the kernel. */
+static void test_filters(void **state)
+{
+	struct mmu_code code;
+	struct fixture f;
+	unsigned changed = 0, sought = 0;
+
+	(void)state;
+	fixture_make(&f, (struct tlb_config){ .size = 0 });
+	table(&f, PD)[1] = 0x7000 | PTE_P | PTE_W | PTE_U;
+	for (u64 i = 0; i < 512; i++) { /* one large page all over the upper half */
+		table(&f, PML4)[256 + i / 2] = 0x5000 | PTE_P | PTE_W;
+		table(&f, 0x5000)[i] = 0x6000 | PTE_P | PTE_W;
+		table(&f, 0x6000)[i] = 0x800000 | PTE_P | PTE_W | PTE_PS;
+		table(&f, 0x7000)[i] = (DATA + i * 4096) | PTE_P | PTE_W;
+	}
+	srand(1);
+	for (unsigned i = 0; i < 1000; i++) {
+		gva_t kernel = 0xffff800000000000 | (u64)rand() << 16 | ((u64)rand() & 0xfff0);
+
+		frame_at(&f, kernel);
+		assert_true(*tlb_large(&f.m.tlb.class->table[TLB_READ], kernel, TLB_2M));
+		assert_int_equal(mmu_fetch(&f.m, kernel, &code), EMUL_CONTINUE);
+	}
+	for (unsigned i = 0; i < 400; i++) {
+		map(&f, i, i, 0);
+		assert_int_equal(mmu_fetch(&f.m, i * 4096, &code), EMUL_CONTINUE);
+	}
+	for (unsigned i = 0; i < 512; i++) {
+		gva_t gva = (1 << 21) + i * 4096;
+		u64 gen = f.m.tlb.code_gen;
+
+		frame_at(&f, gva);
+		sought += *tlb_large(&f.m.tlb.class->table[TLB_READ], gva, TLB_2M);
+		mmu_invlpg(&f.m, gva);
+		changed += f.m.tlb.code_gen != gen;
+	}
+	printf("of 512: taken for code %u, sought among large pages %u\n", changed, sought);
+	assert_true(changed < 10);
+	assert_int_equal(sought, 0);
+	fixture_free(&f);
+}
+
 /* --- random operations against a model ----------------------------------------- */
 
 #define PAGES 6 /* 0..3 4K (3 global), 4 2M, 5 2M global */
@@ -309,6 +355,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pitfalls),
 		cmocka_unit_test(test_locality),
+		cmocka_unit_test(test_filters),
 		cmocka_unit_test(test_random),
 	};
 
