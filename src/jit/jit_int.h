@@ -172,7 +172,7 @@ struct trans {
 	u8 in_window[ICACHE_BLOCK_MAX + 1];
 	s32 sp[ICACHE_BLOCK_MAX + 1];
 	bool window_loaded;	/* r11 is jit.stack_add */
-	unsigned window_used, window_fixes;
+	unsigned window_used, window_fixes, insn_fixes;
 };
 
 /** struct jit

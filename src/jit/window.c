@@ -156,9 +156,12 @@ void trans_window(struct trans *t)
 	struct fix *f;
 	u8 *ok;
 
-	/* r11 still holds the distance if nothing but window accesses came since. */
+	/* r11 still holds the distance if nothing but window accesses came since: no
+	 * way back from a fix leads here, that of the instruction before included,
+	 * which may access other memory as well. */
 	if (t->window_used + 1 != t->insn || t->window_fixes != t->nfix)
 		t->window_loaded = false;
+	t->insn_fixes = t->nfix;
 	if (!w || w->first != t->insn)
 		return;
 	t->window_loaded = false;
@@ -184,7 +187,7 @@ void trans_window(struct trans *t)
 		emit_link8(e, ok);
 	}
 	f->back = e->at;
-	t->window_fixes = t->nfix;
+	t->insn_fixes = t->nfix;
 }
 
 /* Look for the window's page in the TLB; rcx is 0 if it is all there. */
@@ -238,7 +241,7 @@ bool trans_stack(struct trans *t, s32 disp, struct host_mem *m)
 		emit_mov_load(&t->e, H_11, STATE(jit.stack_add));
 	t->window_loaded = true;
 	t->window_used = t->insn;
-	t->window_fixes = t->nfix;
+	t->window_fixes = t->insn_fixes;
 	*m = (struct host_mem){ .base = GUEST_SP, .index = H_11, .disp = disp };
 	return true;
 }
