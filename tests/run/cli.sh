@@ -79,6 +79,10 @@ fi
 expect 2 'nonsense' $L exec --set nonsense=1 -- /bin/true
 expect 2 'no kernel' $L bench peers --kernel /nonexistent
 expect 2 'unexpected' $L bench peers more
+expect 2 'there are: boot .* sieve ' $L bench peers --kernel "$g/hello" --only sieve,nonsense
+expect 2 'some of locum,qemu-tcg' $L bench peers --kernel "$g/hello" --only sieve --columns host
+expect 2 '1 to 9' $L bench peers --rounds 10
+expect 2 'of peers' $L bench invlpg --only sieve
 expect 2 'backend' $L caps --backend qemu
 case ${MODE:-rel} in
 asan | tsan | fuzz) echo "SKIP two cases: a sanitized library cannot be preloaded" ;;
