@@ -134,10 +134,16 @@ static inline void state_vector(struct diff_state *s, unsigned n, u8 **lo, u8 **
 }
 u64 native_exit_address(bool b);
 bool native_has_fsgsbase(void);
+/* native_notes_fop(), _fdp(): the host keeps them for every x87 instruction, not only
+ * for those that raise an unmasked exception. */
+bool native_notes_fop(void);
+bool native_notes_fdp(void);
 
 /* guest.c */
 /* Run the translator instead of the interpreter; set before guest_init(). */
 extern bool guest_jit;
+/* guest_fault() - where to go on after a host fault at @pc in translated code; else 0 */
+u64 guest_fault(u64 pc);
 void guest_init(void);
 /** guest_offers() - does it execute instructions of feature FEAT_*? */
 bool guest_offers(unsigned feature);

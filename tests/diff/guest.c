@@ -296,6 +296,11 @@ void guest_init(void)
 	mmu_enter_guest(&cpu->mmu);
 }
 
+u64 guest_fault(u64 pc)
+{
+	return jit_fault(cpu, pc);
+}
+
 u8 *guest_data(void)
 {
 	return ram + PAGE_DATA * 4096ul;

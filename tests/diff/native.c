@@ -60,8 +60,15 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) static void on_fa
 
 	(void)sig;
 	(void)si;
-	if (!running)
+	if (!running) {
+		u64 on = guest_fault((u64)g[REG_RIP]);
+
+		if (on) {
+			g[REG_RIP] = (greg_t)on;
+			return;
+		}
 		own_fault((u64)g[REG_RIP], (u32)g[REG_TRAPNO]);
+	}
 	running = false;
 	trap.rip = (u64)g[REG_RIP];
 	trap.rflags = (u64)g[REG_EFL];
@@ -151,6 +158,25 @@ void native_init(void)
 bool native_has_fsgsbase(void)
 {
 	return getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
+}
+
+static u32 env_after_load(unsigned word)
+{
+	static const float operand = 1;
+	u32 env[7];
+
+	__asm__ volatile("fninit\n\tflds %1\n\tfnstenv %0\n\tfninit" : "=m"(env) : "m"(operand));
+	return env[word];
+}
+
+bool native_notes_fop(void)
+{
+	return env_after_load(4) >> 16;
+}
+
+bool native_notes_fdp(void)
+{
+	return env_after_load(5);
 }
 
 u8 *native_code(void)
