@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AVX2, FMA, F16C, AES and SSE4.2 in several processes at once, with signals in
+ * AVX2, FMA, F16C, AES, SSE4.2, x87 and MMX in several processes at once, with signals in
  * between: registers must survive every switch.  Prints one line a process; the
  * same program on another machine prints the same lines.
  *
@@ -31,6 +31,11 @@ TARGET static void on_signal(int sig)
 			 :
 			 : "x"(v)
 			 : "xmm0", "xmm7", "xmm15");
+	__asm__ volatile("fninit\n\tfldpi\n\tfldl2e\n\tfdivp\n\tmovq %%mm0, %%mm7\n\t"
+			 "psubb %%mm7, %%mm3"
+			 :
+			 :
+			 : "memory");
 }
 
 TARGET static uint64_t fold(__m256i v)
@@ -69,6 +74,29 @@ TARGET static uint64_t work(unsigned seed, unsigned rounds)
 	return fold(n) ^ fold(_mm256_castps_si256(f)) ^ fold(_mm256_castsi128_si256(key));
 }
 
+/* x87 and then MMX registers over many rounds; the rounding mode changes, too. */
+static uint64_t work_x87(unsigned seed, unsigned rounds)
+{
+	static const uint16_t control[2] = { 0x037f, 0x0b7f };
+	uint64_t mantissa, sum = seed * 0x0123456789abcdefull;
+	long double v = seed;
+
+	for (unsigned r = 0; r < rounds; r++) {
+		__asm__ volatile("fldcw %0" : : "m"(control[r & 1]));
+		v = v * 0.9999L + 1 / (v + (long double)(r & 1023));
+	}
+	memcpy(&mantissa, &v, 8);
+	__asm__ volatile("fldcw %2\n\t"
+			 "movq %0, %%mm0\n\tmovq %0, %%mm5\n"
+			 "1:\tpaddw %%mm5, %%mm0\n\tpmaddwd %%mm0, %%mm5\n\tpsrlw $3, %%mm5\n\t"
+			 "pxor %%mm0, %%mm5\n\tdec %1\n\tjnz 1b\n\t"
+			 "movq %%mm5, %0\n\temms"
+			 : "+m"(sum), "+r"(rounds)
+			 : "m"(control[0])
+			 : "cc", "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)");
+	return mantissa ^ sum;
+}
+
 static int worker(unsigned seed)
 {
 	struct itimerval t = { .it_interval = { .tv_usec = 700 + 100 * (int)seed },
@@ -77,6 +105,7 @@ static int worker(unsigned seed)
 	signal(SIGALRM, on_signal);
 	setitimer(ITIMER_REAL, &t, NULL);
 	printf("VEC %u %016llx\n", seed, (unsigned long long)work(seed, 20000));
+	printf("VEC x87 %u %016llx\n", seed, (unsigned long long)work_x87(seed, 1000000));
 	return fflush(stdout) ? 1 : 0;
 }
 

@@ -20,8 +20,7 @@ struct x87_buf {
 	u8 b[32];
 } __attribute__((aligned(32)));
 
-/* FNINIT, FLDCW, FNSTENV ...: they leave FIP, FDP and FOP alone. */
-static bool x87_is_control(const struct insn *i)
+bool x87_is_control(const struct insn *i)
 {
 	unsigned reg = (i->modrm >> 3) & 7;
 
@@ -32,8 +31,7 @@ static bool x87_is_control(const struct insn *i)
 	       (i->opcode == 0xdf && i->modrm == 0xe0);
 }
 
-/* Intel's processors have stopped keeping the selectors. */
-static u16 x87_selector(const struct cpu *c, unsigned seg)
+u16 x87_selector(const struct cpu *c, unsigned seg)
 {
 	return c->vendor == VENDOR_AMD ? c->seg[seg].sel : 0;
 }
@@ -60,7 +58,7 @@ void x87_run(struct cpu *c, const struct insn *i, struct fp_image *work, void *m
 		return;
 	work->fip = c->rip;
 	work->fcs = x87_selector(c, SEG_CS);
-	work->fop = (u16)(op << 8 | i->modrm);
+	work->fop = x87_fop(i);
 	if (i->flags & INSN_MEM) {
 		work->fdp = insn_ea(c, i);
 		work->fds = x87_selector(c, i->seg);

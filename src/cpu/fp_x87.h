@@ -23,6 +23,19 @@ void x87_commit(struct cpu *c, const struct fp_image *work);
 /** x87_forget() - FIP, FDP, FOP and selectors are zero: FNINIT, FNSAVE */
 void x87_forget(struct fp_image *work);
 
+/** x87_is_control() - FNINIT, FLDCW, FNSTENV ...: they leave FIP, FDP, FOP alone */
+bool x87_is_control(const struct insn *i);
+
+/** x87_selector() - of @seg, to be noted as FCS or FDS: Intel's processors have
+ * stopped keeping them */
+u16 x87_selector(const struct cpu *c, unsigned seg);
+
+/** x87_fop() - @i as FOP has it */
+static inline u16 x87_fop(const struct insn *i)
+{
+	return (u16)((i->opcode & 7) << 8 | i->modrm);
+}
+
 op_fn env_select(const struct insn *i); /* FNSTENV, FLDENV, FNSAVE, FRSTOR (fp_env.c) */
 
 #endif

@@ -84,6 +84,7 @@ struct cpu {
 		u64 blocks_n;	/* instructions retired in translated code */
 		u8 sse_off;	/* not 0: vector registers are in `fpu`, not in the host's */
 		u8 avx_off;	/* likewise for the upper halves */
+		u8 x87_off;	/* likewise for the x87 and MMX registers */
 		u8 tsc_off;	/* RDTSC is not the host's plus tsc_offset */
 	} jit;
 

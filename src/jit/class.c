@@ -45,6 +45,14 @@ unsigned jit_flags_read(const struct insn *i)
 	switch (i->op) {
 	case OP_JCC: case OP_SETCC: case OP_CMOVCC:
 		return cond[i->cond >> 1];
+	case OP_FCMOVB: case OP_FCMOVNB:
+		return RF_CF;
+	case OP_FCMOVE: case OP_FCMOVNE:
+		return RF_ZF;
+	case OP_FCMOVBE: case OP_FCMOVNBE:
+		return RF_CF | RF_ZF;
+	case OP_FCMOVU: case OP_FCMOVNU:
+		return RF_PF;
 	default:
 		return insn_row(i->row)->flags_read;
 	}
@@ -57,8 +65,7 @@ static bool operands_ok(const struct insn *i)
 		const struct operand *o = &i->opnd[n];
 		enum jit_role role = jit_role(i, n);
 
-		if (role == ROLE_OTHER || o->kind == OPD_MM || o->kind == OPD_ST ||
-		    o->kind == OPD_IMM2)
+		if (role == ROLE_OTHER || o->kind == OPD_ST || o->kind == OPD_IMM2)
 			return false;
 		if (o->kind == OPD_MEM && (!o->size || role != ROLE_RM))
 			return false;
@@ -207,11 +214,14 @@ static enum jit_class vector_class(const struct insn *i)
 {
 	const struct insn_row *row = insn_row(i->row);
 
-	if (row->attr & (ROW_X87 | ROW_MMX | ROW_MMXU | ROW_FXSAVE | ROW_VSIB))
+	if (row->attr & (ROW_FXSAVE | ROW_VSIB))
 		return JIT_INTERP;
 	switch (i->op) {
-	case OP_VZEROUPPER: case OP_VZEROALL:
+	case OP_VZEROUPPER: case OP_VZEROALL: case OP_EMMS:
 		return JIT_VECTOR;
+	/* Whether it is an MMX instruction then depends on the maker. */
+	case OP_CVTPI2PS:
+		return !has_memory(i) && copy_or_interp(i) ? JIT_VECTOR : JIT_INTERP;
 	case OP_LDMXCSR: case OP_STMXCSR: case OP_VLDMXCSR: case OP_VSTMXCSR:
 	case OP_MASKMOVDQU: case OP_MASKMOVQ: case OP_VMASKMOVDQU:
 	/* Only part of the operand is touched. */
@@ -221,6 +231,19 @@ static enum jit_class vector_class(const struct insn *i)
 		return JIT_INTERP;
 	default:
 		return i->nopnd && copy_or_interp(i) ? JIT_VECTOR : JIT_INTERP;
+	}
+}
+
+/* What loads and stores the environment, or resets it, is the interpreter's. */
+static enum jit_class x87_class(const struct insn *i)
+{
+	switch (i->op) {
+	case OP_FLDENV: case OP_FNSTENV: case OP_FRSTOR: case OP_FNSAVE:
+	case OP_FNCLEX: case OP_FNINIT:
+	case OP_FENI8087_NOP: case OP_FDISI8087_NOP: case OP_FSETPM287_NOP:
+		return JIT_INTERP;
+	default:
+		return memory_ok(i) ? JIT_X87 : JIT_INTERP;
 	}
 }
 
@@ -248,7 +271,9 @@ enum jit_class jit_class(const struct icode *e)
 		return branch_class(i);
 	if (i->flags & INSN_ENDS)
 		return JIT_INTERP;
-	if (row->attr & (ROW_SSE | ROW_AVX))
+	if (row->attr & ROW_X87)
+		return x87_class(i);
+	if (row->attr & (ROW_SSE | ROW_AVX | ROW_MMX))
 		return vector_class(i);
 	if (i->op == OP_PAUSE)
 		return JIT_INTERP;

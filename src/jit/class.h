@@ -9,6 +9,7 @@ enum jit_class {
 	JIT_INTERP, /* by the interpreter, as one instruction */
 	JIT_COPY,   /* the instruction itself, registers renamed */
 	JIT_VECTOR, /* likewise, with vector registers */
+	JIT_X87,    /* x87.c */
 	JIT_SHIFT,  /* by CL */
 	JIT_DIV,
 	JIT_LEA,

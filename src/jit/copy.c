@@ -26,7 +26,7 @@ struct copy {
 
 static bool is_vector(const struct insn *i)
 {
-	return insn_row(i->row)->attr & (ROW_SSE | ROW_AVX);
+	return insn_row(i->row)->attr & (ROW_SSE | ROW_AVX | ROW_MMX);
 }
 
 /* Does the old value show in what is left?  Parts of a register stay, and some
@@ -160,24 +160,6 @@ static struct host_mem check_memory(struct trans *t, const struct insn *i, const
 	return checked;
 }
 
-/* The vector registers must be the guest's, with upper halves if need be. */
-static void check_vector(struct trans *t, const struct insn *i)
-{
-	struct fix *f;
-	u8 *on;
-
-	if (t->vector >= (i->flags & INSN_VEX ? 2 : 1))
-		return;
-	f = trans_fix(t, FIX_VECTOR);
-	t->window_loaded = false; /* r11 is lost there */
-	f->back = t->e.at;
-	emit_movzx8(&t->e, H_CX, i->flags & INSN_VEX ? STATE(jit.avx_off) : STATE(jit.sse_off));
-	on = emit_jrcxz(&t->e);
-	trans_fix_from(f, emit_jmp(&t->e));
-	emit_link8(&t->e, on);
-	t->vector = i->flags & INSN_VEX ? 2 : 1;
-}
-
 static void load_places(const struct copy *k)
 {
 	struct emitter *e = &k->t->e;
@@ -219,7 +201,7 @@ void trans_copy(struct trans *t)
 	struct copy k = { .t = t, .free = { H_11, H_10, H_CX }, .nfree = 3 };
 
 	if (is_vector(i))
-		check_vector(t, i);
+		trans_vector(t);
 	if (mem) {
 		k.mem = check_memory(t, i, mem);
 		k.free[0] = H_CX;

@@ -100,6 +100,7 @@ struct jit_go {
  * vector registers, which may still be the guest's. */
 struct jit_go jit_native_slow(struct cpu *c, const struct icode *e);
 struct jit_go jit_native_vector(struct cpu *c, const struct icode *e);
+struct jit_go jit_native_x87(struct cpu *c, const struct icode *e);
 /** jit_native_lookup() - a jump missed the jump cache, or attention is wanted */
 struct jit_go jit_native_lookup(struct cpu *c);
 /** jit_see_mode() - c->jit.tsc_off; at entry and after what may change it */
@@ -108,8 +109,16 @@ static inline void jit_see_mode(struct cpu *c)
 	c->jit.tsc_off = !c->clock->tsc_host || c->mmu.cr4 & CR4_TSD;
 }
 
-/** jit_vector_save() - vector registers into c->fpu, if they are the guest's */
+/* --- vector and x87 registers (fpregs.c; without vector registers) ------------------- */
+
+/** jit_vector_save() - vector and x87 registers into c->fpu, those that are the
+ * guest's; the host has its own control words again, and an empty x87 stack */
 void jit_vector_save(struct cpu *c);
+/** jit_vector_load(), jit_x87_load() - the guest's vector registers, or its x87
+ * registers, into the host's
+ * Return: false: not now, the interpreter decides what happens. */
+bool jit_vector_load(struct cpu *c);
+bool jit_x87_load(struct cpu *c);
 
 /* --- jump caches (jumps.c; without vector registers) ------------------------------- */
 
@@ -123,14 +132,15 @@ u64 jumps_next(struct cpu *c);
 
 /* --- translation -------------------------------------------------------------------- */
 
-enum fix_kind { FIX_SLOW, FIX_VECTOR, FIX_LINK, FIX_ATTN, FIX_WINDOW };
+enum fix_kind { FIX_SLOW, FIX_VECTOR, FIX_X87, FIX_LINK, FIX_ATTN, FIX_WINDOW };
 
 /** struct fix - code to be put behind the block
  * @from: distance fields of jumps to it; @back: where it returns to
- * @insn: number of the instruction; @off: guest offset (FIX_LINK, FIX_ATTN, FIX_WINDOW) */
+ * @insn: number of the instruction; @off: guest offset (FIX_LINK, FIX_ATTN, FIX_WINDOW)
+ * @x87:  struct trans.x87_last when it came up */
 struct fix {
 	u8 kind;
-	u8 insn, nfrom;
+	u8 insn, nfrom, x87;
 	u16 off;
 	u8 *from[6];
 	u8 *back;
@@ -161,6 +171,8 @@ struct trans {
 	u8 *entry, *inner;	      /* as in struct translation */
 	unsigned insn;		      /* the current one */
 	u8 vector;     /* registers known to be the guest's: 1 XMM, 2 YMM too */
+	bool x87;      /* likewise, x87 and MMX registers */
+	u8 x87_last;   /* 1 + the instruction that FIP is to name; 0: it does */
 	struct fix fix[MAX_FIXES];
 	unsigned nfix;
 	bool failed;
@@ -177,7 +189,7 @@ struct trans {
 
 /** struct jit
  * @enter: u64 (*)(struct cpu *, const void *code); runs translated code
- * @exit_*, @slow, @vector, @find_stack: stubs, in the writable mapping
+ * @exit_*, @slow, @vector, @x87, @find_stack: stubs, in the writable mapping
  * @world: changes when any translation may have become invalid; made of
  * @epoch, @drops, @changes as last seen
  * @fault_pc: host address of the fault that is being recovered from */
@@ -186,7 +198,7 @@ struct jit {
 	u8 *stubs_end;
 	u64 (*enter)(struct cpu *c, const void *code);
 	u8 *exit_miss, *exit_lookup, *exit_link, *exit_plain, *exit_fault;
-	u8 *slow, *vector, *find_stack;
+	u8 *slow, *vector, *x87, *find_stack;
 	struct jumps *tables, *current;
 	u64 clock, world, epoch, drops;
 	u32 changes;
@@ -194,6 +206,7 @@ struct jit {
 	u32 *heads; /* offsets of every struct translation, ascending */
 	u32 nheads, max_heads;
 	u32 host_mxcsr;
+	u16 host_fcw;
 	bool exact, count;
 	bool full; /* no room for a translation that was wanted */
 	unsigned hot; /* executions until a block is translated, 1 or more */
@@ -237,6 +250,7 @@ unsigned trans_reg(struct trans *t, unsigned r, unsigned scratch);
 
 /* The current instruction, by its class (jit/class.h). */
 void trans_copy(struct trans *t);
+void trans_x87(struct trans *t);
 void trans_shift(struct trans *t);
 void trans_lea(struct trans *t);
 void trans_push(struct trans *t);
@@ -252,6 +266,25 @@ void trans_branch(struct trans *t, unsigned class);
 void trans_slow(struct trans *t);
 /** trans_goto() - go on at offset @off of the page, which may lie outside it */
 void trans_goto(struct trans *t, s64 off);
+
+/** trans_vector() - the registers that the current instruction uses, of vector, MMX
+ * and x87 registers, must be the guest's; rcx is lost */
+void trans_vector(struct trans *t);
+
+/* The x87's pointers to the last instruction and operand (x87.c). */
+/** trans_x87_note() - bring FIP and FOP of the image up to instruction @last - 1; 0:
+ * nothing to do.  rcx is lost. */
+void trans_x87_note(struct trans *t, unsigned last);
+/** trans_x87_settle() - likewise on the straight way: before anything that leaves
+ * the block or that the interpreter runs */
+static inline void trans_x87_settle(struct trans *t)
+{
+	trans_x87_note(t, t->x87_last);
+	t->x87_last = 0;
+}
+/** jit_x87_recover() - likewise at run time: instruction @n of @b faulted, c->jit
+ * and the image are as the code left them */
+void jit_x87_recover(struct cpu *c, const struct block *b, unsigned n);
 
 /** trans_set_rip() - c->rip = offset @off of the page; r11 is lost */
 void trans_set_rip(struct trans *t, unsigned off);

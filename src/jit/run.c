@@ -48,7 +48,7 @@ int jit_init(struct cpu *c, bool exact, bool count)
 	c->translator = j;
 	c->jit.jump_bits = JUMP_BITS;
 	c->jit.page_bits = PAGE_MASK;
-	c->jit.sse_off = c->jit.avx_off = 1;
+	c->jit.sse_off = c->jit.avx_off = c->jit.x87_off = 1;
 	return 0;
 }
 
@@ -130,6 +130,7 @@ static void recover(struct cpu *c, struct jit *j, u64 pc)
 	for (k = 0; k + 1 < n->n && n->insn[k + 1] <= at; k++)
 		off += n->block->code[k].insn.len;
 	c->rip = c->jit.rip_page + off;
+	jit_x87_recover(c, n->block, k);
 }
 
 /* Before translated code runs out of room all of it goes. */

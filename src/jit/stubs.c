@@ -233,6 +233,7 @@ void jit_stubs(struct jit *j)
 	stub_exits(j, &e);
 	j->slow = stub_call(&e, jit_native_slow);
 	j->vector = stub_call(&e, jit_native_vector);
+	j->x87 = stub_call(&e, jit_native_x87);
 	j->find_stack = stub_find_stack(&e);
 	j->arena.used = (size_t)(e.at - j->arena.rw);
 	j->stubs_end = e.at;

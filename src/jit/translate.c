@@ -12,7 +12,7 @@ struct fix *trans_fix(struct trans *t, enum fix_kind kind)
 		t->nfix--;
 	}
 	f = &t->fix[t->nfix++];
-	*f = (struct fix){ .kind = (u8)kind, .insn = (u8)t->insn };
+	*f = (struct fix){ .kind = (u8)kind, .insn = (u8)t->insn, .x87 = t->x87_last };
 	return f;
 }
 
@@ -72,13 +72,15 @@ static void put_fix(struct trans *t, struct fix *f)
 		return;
 	for (unsigned n = 0; n < f->nfrom; n++)
 		emit_link(e, f->from[n], e->at);
+	trans_x87_note(t, f->x87);
 	switch ((enum fix_kind)f->kind) {
 	case FIX_SLOW:
 		call_stub(t, f->insn, t->j->slow);
 		trans_window_again(t, f->insn + 1, false, t->at[f->insn + 1]);
 		break;
 	case FIX_VECTOR:
-		call_stub(t, f->insn, t->j->vector);
+	case FIX_X87:
+		call_stub(t, f->insn, f->kind == FIX_X87 ? t->j->x87 : t->j->vector);
 		trans_window_again(t, f->insn, true, f->back);
 		break;
 	case FIX_LINK:
@@ -128,6 +130,7 @@ static void put_insn(struct trans *t)
 	switch (class) {
 	case JIT_COPY:
 	case JIT_VECTOR: trans_copy(t); break;
+	case JIT_X87: trans_x87(t); break;
 	case JIT_SHIFT: trans_shift(t); break;
 	case JIT_DIV: trans_div(t); break;
 	case JIT_LEA: trans_lea(t); break;
@@ -135,10 +138,19 @@ static void put_insn(struct trans *t)
 	case JIT_POP: trans_pop(t); break;
 	case JIT_LEAVE: trans_leave(t); break;
 	case JIT_PUSH_MEM: trans_push_mem(t); break;
-	case JIT_SYSTEM: trans_system(t); break;
+	case JIT_SYSTEM:
+		trans_x87_settle(t);
+		trans_system(t);
+		break;
 	case JIT_NOP: break;
-	case JIT_INTERP: trans_slow(t); break;
-	default: trans_branch(t, class); break;
+	case JIT_INTERP:
+		trans_x87_settle(t);
+		trans_slow(t);
+		break;
+	default:
+		trans_x87_settle(t);
+		trans_branch(t, class);
+		break;
 	}
 }
 
@@ -170,6 +182,7 @@ static void put_block(struct trans *t)
 	}
 	t->at[t->n] = t->e.at;
 	t->insn = t->n - 1;
+	trans_x87_settle(t);
 	if (t->n <= b->body)
 		trans_goto(t, t->off[t->n]);
 	for (unsigned n = 0; n < t->nfix; n++)
@@ -194,6 +207,8 @@ struct translation *jit_translate(struct cpu *c, struct block *b, bool plain)
 	t->nfix = 0;
 	t->failed = false;
 	t->vector = 0;
+	t->x87 = false;
+	t->x87_last = 0;
 	t->plain = plain;
 	t->window_loaded = false;
 	offsets(t);

@@ -77,7 +77,7 @@ static struct touch touches(const struct insn *i, enum jit_class class)
 		return (struct touch){ .hi = 8, .delta = 8, .breaks = i->opnd[0].reg == R_RSP };
 	case JIT_RET:
 		return (struct touch){ .hi = 8, .breaks = true };
-	case JIT_COPY: case JIT_VECTOR: case JIT_SHIFT:
+	case JIT_COPY: case JIT_VECTOR: case JIT_SHIFT: case JIT_X87:
 		if (names_stack(i)) {
 			u.lo = (s32)i->disp;
 			for (unsigned n = 0; n < i->nopnd; n++)

@@ -204,6 +204,34 @@ static bool stores_pointers(const struct diff_case *k)
 	return false;
 }
 
+static bool uses_x87(const struct diff_case *k)
+{
+	for (unsigned n = 0; n < k->ninsn; n++)
+		if (insn_row(k->insn[n].row)->attr & (ROW_X87 | ROW_MMX | ROW_MMXU))
+			return true;
+	return false;
+}
+
+/* The host does not always show the pointers to the last x87 instruction and
+ * operand; the interpreter keeps them, like all else, as the translator must. */
+static void compare_engines(struct report *r, const struct diff_case *k,
+			    const struct diff_outcome *jit)
+{
+	struct diff_outcome interp;
+
+	apply_edits(k);
+	guest_jit = false;
+	guest_run(k, &interp);
+	guest_jit = true;
+	restore_memory();
+	differ64(r, "ending, jit", interp.how, jit->how);
+	differ64(r, "rip, jit", interp.s.rip, jit->s.rip);
+	differ_bytes(r, "jit's x87 ", 0, interp.s.fx, jit->s.fx, 24);
+	differ_bytes(r, "jit's selectors ", 0, interp.s.fx + 508, jit->s.fx + 508, 4);
+	for (unsigned n = 0; n < 8; n++)
+		differ_bytes(r, "jit's st", n, interp.s.fx + 32 + 16 * n, jit->s.fx + 32 + 16 * n, 16);
+}
+
 bool compare_run(const struct diff_case *k, bool verbose, struct diff_outcome *guest)
 {
 	struct report r = {.verbose = verbose};
@@ -221,6 +249,8 @@ bool compare_run(const struct diff_case *k, bool verbose, struct diff_outcome *g
 	compare_state(&r, &host, guest);
 	compare_memory(&r);
 	restore_memory();
+	if (guest_jit && uses_x87(k))
+		compare_engines(&r, k, guest);
 	if (verbose && host.how == DIFF_FAULT)
 		printf("    host: #%u error %x cr2 %llx at rip %llx\n", host.vector,
 		       host.error, host.cr2, host.s.rip);

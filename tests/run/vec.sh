@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# AVX2, FMA, F16C, AES and PCLMULQDQ in a Linux guest, more processes than vCPUs:
+# AVX2, FMA, F16C, AES, PCLMULQDQ, x87 and MMX in a Linux guest, more processes than vCPUs:
 # the same results as on the host.  Without AVX the guest must not find it.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
