@@ -13,12 +13,13 @@
 
 SHIM_EXPORT int pthread_cancel(pthread_t thread)
 {
-	int r;
+	int r = REAL(pthread_cancel)(thread);
 
-	api_cancel_note(thread);
-	r = REAL(pthread_cancel)(thread);
-
-	if (!r)
+	/* The request first: a thread that takes the note and finds none goes back
+	 * into KVM_RUN, and the kick may miss it on its way. */
+	if (!r) {
+		api_cancel_note(thread);
 		api_kick_thread(thread);
+	}
 	return r;
 }
