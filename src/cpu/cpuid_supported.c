@@ -113,7 +113,7 @@ static void leaf_7(struct out *o)
 	u32 r[4], h[4];
 
 	host(7, 0, h);
-	r[0] = 0;
+	r[0] = o->amd ? 0 : 2;
 	r[1] = ANY_7_EBX | (hostcpu()->rdseed ? F(RDSEED) : 0) |
 	       (h[1] & (F(CLFLUSHOPT) | F(CLWB))) | IF_HOST(SHA) | IF_HOST(AVX2);
 	r[2] = ANY_7_ECX | IF_HOST(GFNI) | IF_HOST(VAES) | IF_HOST(VPCLMUL);
@@ -121,6 +121,12 @@ static void leaf_7(struct out *o)
 	 * implies SPEC_CTRL. */
 	r[3] = (hostcpu()->fsrm ? F(FSRM) : 0) | F(ARCH_CAPS) | F(SPEC_CTRL);
 	put(o, 7, 0, true, r);
+	if (o->amd)
+		return;
+	/* BHI_CTRL: without it Linux clears the history of branches in a loop at
+	 * every system call, even where ARCH_CAPABILITIES has BHI_NO. */
+	put(o, 7, 1, true, (u32[4]){ 0, 0, 0, 0 });
+	put(o, 7, 2, true, (u32[4]){ 0, 0, 0, BIT(4) });
 }
 
 /* XSAVE: the host's standard layout.  Component 2 goes with the AVX bit. */

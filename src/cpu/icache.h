@@ -33,7 +33,7 @@
 #include "cpu/state.h"
 
 #define ICACHE_BLOCK_MAX 48   /* instructions a block */
-#define ICACHE_JUMP	 4096 /* entries of the jump cache */
+#define ICACHE_JUMP	 16384 /* entries of the table by page and offset */
 #define ICACHE_LINE	 64   /* bytes: unit of comparison with the client's memory */
 #define ICACHE_GRANULE	 128  /* bytes: unit of the shared map in bpage.code */
 /* In bpage.code: there has been code.  The low 32 bits are the granules. */

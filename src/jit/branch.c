@@ -47,8 +47,8 @@ static void link_jump(struct trans *t, u8 *at, s64 off)
 	}
 }
 
-/* The cached translation of the code at r11: r10 points to its entry's half of
- * the table, and the jump at the returned place is taken if there is none. */
+/* The cached translation of the code at r11: r10 points to its entry, and the
+ * jump at the returned place is taken if there is none. */
 static u8 *ask_cache(struct trans *t)
 {
 	struct emitter *e = &t->e;
@@ -56,8 +56,9 @@ static u8 *ask_cache(struct trans *t)
 
 	emit_pext(e, H_CX, H_11, STATE(jit.jump_bits));
 	emit_mov_load(e, H_10, STATE(jit.jumps));
+	emit_lea(e, H_CX, (struct host_mem){ .base = H_CX, .index = H_CX });
 	emit_lea(e, H_10, (struct host_mem){ .base = H_10, .index = H_CX, .scale = 3 });
-	emit_mov_load(e, H_CX, at_reg(H_10, 0));
+	emit_mov_load(e, H_CX, at_reg(H_10, offsetof(struct jump, neg)));
 	emit_lea(e, H_CX, (struct host_mem){ .base = H_CX, .index = H_11 });
 	hit = emit_jrcxz(e);
 	miss = emit_jmp(e);
@@ -70,7 +71,7 @@ static u8 *ask_cache(struct trans *t)
 
 static void jump_to_entry(struct trans *t)
 {
-	emit_jmp_mem(&t->e, at_reg(H_10, sizeof(u64) * JUMPS));
+	emit_jmp_mem(&t->e, at_reg(H_10, offsetof(struct jump, code)));
 }
 
 void trans_goto(struct trans *t, s64 off)

@@ -38,22 +38,31 @@ extern const u8 jit_home[R_COUNT];
 
 /* --- the translator of a vCPU ----------------------------------------------------- */
 
-#define JUMPS	   2048 /* entries of a jump cache */
-#define JUMP_BITS  0x70ffull /* of a gva: eleven that choose the entry */
-#define JUMP_TABLES 32
-#define JUMP_TOUCHED 64
+#define JUMP_TABLES  32
+#define USER_BITS    0x33ffull /* of a gva: those that choose an entry */
+#define USER_JUMPS   4096
+#define SHARED_BITS  0x3fffull
+#define SHARED_JUMPS 16384
+#define JUMP_TOUCHED 1024
+
+/** struct jump - an entry of a jump cache: @neg minus the target's gva; @code
+ * its translation, entered from anywhere.  An empty one leads to the dispatcher. */
+struct jump {
+	u64 neg;
+	u64 code;
+};
 
 /** struct jumps - the jump cache of one context
- * @neg: minus the targets' gvas; @code: their translations, entered from anywhere.
- * An empty entry leads to the dispatcher.
- * @context, @code_gen: for which its entries hold (struct tlb)
+ * @entry: @size of them, chosen by @bits of a gva
+ * @context, @code_gen: for which they hold (struct tlb)
  * @world: struct jit.world when they were made
  * @touched: the first @ntouched entries that were filled since it was emptied */
 struct jumps {
-	u64 context, code_gen, world, last_used;
-	u32 ntouched;
+	struct jump *entry;
+	u64 bits;
+	u64 context, code_gen, world;
+	u32 size, ntouched;
 	u16 touched[JUMP_TOUCHED];
-	u64 neg[JUMPS], code[JUMPS];
 };
 
 /* What the entry stub returns: low byte, and the rest by kind. */
@@ -122,11 +131,16 @@ bool jit_x87_load(struct cpu *c);
 
 /* --- jump caches (jumps.c; without vector registers) ------------------------------- */
 
+/** jumps_init(), jumps_fini() - false: no memory; fini also after that */
+bool jumps_init(struct jit *j) must_check;
+void jumps_fini(struct jit *j);
+
 /** jumps_select() - make the current context's jump cache the one that code uses,
  * emptied if anything may have made it wrong */
 struct jumps *jumps_select(struct cpu *c);
-/** jumps_remember() - enter @n, the translation of the code at @pc */
-void jumps_remember(struct jit *j, struct jumps *t, gva_t pc, const struct translation *n);
+/** jumps_remember() - enter @n, the translation of the code at @pc, which has just been
+ * looked up */
+void jumps_remember(struct cpu *c, struct jumps *t, gva_t pc, const struct translation *n);
 /** jumps_next() - entry of the translation for c->rip if it is at hand, else 0 */
 u64 jumps_next(struct cpu *c);
 
@@ -199,7 +213,9 @@ struct jit {
 	u64 (*enter)(struct cpu *c, const void *code);
 	u8 *exit_miss, *exit_lookup, *exit_link, *exit_plain, *exit_fault;
 	u8 *slow, *vector, *x87, *find_stack;
-	struct jumps *tables, *current;
+	struct jumps table[JUMP_TABLES + 1]; /* of contexts; the last: of global pages */
+	struct jump *jumps;		     /* the entries of all */
+	u32 not_global;	      /* supervisor code that is not: rises by 16, falls by 1 */
 	u64 clock, world, epoch, drops;
 	u32 changes;
 	u64 fault_pc;

@@ -36,17 +36,15 @@ int jit_init(struct cpu *c, bool exact, bool count)
 	j->count = count;
 	j->max_heads = MAX_HEADS;
 	j->heads = calloc(MAX_HEADS, sizeof(*j->heads));
-	j->tables = calloc(JUMP_TABLES, sizeof(*j->tables));
-	r = j->heads && j->tables ? arena_create(&j->arena, ARENA_BYTES) : -ENOMEM;
+	r = j->heads && jumps_init(j) ? arena_create(&j->arena, ARENA_BYTES) : -ENOMEM;
 	if (r) {
 		free(j->heads);
-		free(j->tables);
+		jumps_fini(j);
 		free(j);
 		return r;
 	}
 	jit_stubs(j);
 	c->translator = j;
-	c->jit.jump_bits = JUMP_BITS;
 	c->jit.page_bits = PAGE_MASK;
 	c->jit.sse_off = c->jit.avx_off = c->jit.x87_off = 1;
 	return 0;
@@ -60,7 +58,7 @@ void jit_fini(struct cpu *c)
 		return;
 	arena_destroy(&j->arena);
 	free(j->heads);
-	free(j->tables);
+	jumps_fini(j);
 	free(j);
 	c->translator = NULL;
 }
@@ -193,7 +191,7 @@ static enum emul jit_blocks(struct cpu *c)
 		}
 		if (link && drops == c->icache->drops)
 			link_blocks(c, j, link, b);
-		jumps_remember(j, jumps_select(c), c->rip, n);
+		jumps_remember(c, jumps_select(c), c->rip, n);
 		x = enter(c, j, n);
 		link = 0;
 		switch ((enum jit_exit)(x & 0xff)) {

@@ -65,6 +65,7 @@ int tlb_init(struct tlb *t, const struct tlb_config *config, u64 writer)
 		if (!t->spaces[0].class[c])
 			goto fail;
 	}
+	t->global_code_gen = ++t->next_gen;
 	tlb_select(t, &(struct tlb_key){0}, CLASS_SUP);
 	return 0;
 fail:

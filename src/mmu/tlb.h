@@ -189,6 +189,13 @@ struct tlb {
 	 */
 	u64 code_gen;
 	u64 context_id; /* space id * 4 + class */
+	/*
+	 * Code of global pages is the same in every space of a group: a cache may hold
+	 * it for all of them, with what tlb_code_is_global() has agreed to, while
+	 * global_code_gen is the same.
+	 */
+	u64 global_code_gen;
+	u64 global_code[TLB_CODE_HASH / 64]; /* filter: what it has agreed to */
 
 	/* Alignment is checked: rd and wr are @none, where nothing ever hits, so that
 	 * every access takes the slow path, which looks into the class itself. */
@@ -260,6 +267,10 @@ void tlb_drop_all(struct tlb *t);
 void tlb_drop_writes(struct tlb *t);
 /** tlb_drop_page_writes() - the write entries for backing page @bp */
 void tlb_drop_page_writes(struct tlb *t, struct bpage *bp);
+
+/** tlb_code_is_global() - code at @gva is fetched from a global page, by an entry that
+ * is there; that this was asked is remembered, see struct tlb */
+bool tlb_code_is_global(struct tlb *t, u64 gva);
 
 /** tlb_count() - entries in the first level of all spaces (tests, statistics) */
 u64 tlb_count(const struct tlb *t);

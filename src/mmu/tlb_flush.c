@@ -85,15 +85,33 @@ static void renew_code_filter(struct tlb_space *s)
 	}
 }
 
-static bool may_have_code(const struct tlb_space *s, u64 gva)
+static bool may_have_code(const u64 filter[TLB_CODE_HASH / 64], u64 gva)
 {
 	for (int size = 0; size < TLB_SIZES; size++) {
 		u32 h = tlb_code_hash(gva, size);
 
-		if (s->code_pages[h / 64] & BIT64(h % 64))
+		if (filter[h / 64] & BIT64(h % 64))
 			return true;
 	}
 	return false;
+}
+
+bool tlb_code_is_global(struct tlb *t, u64 gva)
+{
+	const struct tlb_table *tab = &t->class->table[TLB_CODE];
+	u32 i = tlb_index(gva, tab->mask), h;
+
+	if (table_gva(tab, TLB_CODE, i) != (gva & PAGE_MASK) || !(tab->meta[i] & TLB_GLOBAL))
+		return false;
+	h = tlb_code_hash(gva, tab->meta[i] & TLB_SIZE_MASK);
+	t->global_code[h / 64] |= BIT64(h % 64);
+	return true;
+}
+
+static void global_code_changed(struct tlb *t)
+{
+	t->global_code_gen = ++t->next_gen;
+	memset(t->global_code, 0, sizeof(t->global_code));
 }
 
 /* Has any space global entries of a page around @gva? */
@@ -110,6 +128,8 @@ void tlb_drop_address(struct tlb *t, const struct tlb_key *key, u64 gva, bool gl
 	bool everywhere = globals && may_be_global(t, gva);
 	u32 n = 0, l2 = 0;
 
+	if (globals && may_have_code(t->global_code, gva))
+		global_code_changed(t);
 	for (u32 i = 0; i < t->config.spaces; i++) {
 		struct tlb_space *s = &t->spaces[i];
 		bool own = s->key.pcid == key->pcid;
@@ -125,7 +145,7 @@ void tlb_drop_address(struct tlb *t, const struct tlb_key *key, u64 gva, bool gl
 			s->psc_gen++;
 		}
 		/* Its jump caches may hold what its code table has lost since. */
-		if (may_have_code(s, gva)) {
+		if (may_have_code(s->code_pages, gva)) {
 			renew_code_filter(s);
 			space_code_changed(t, s);
 		}
@@ -143,8 +163,10 @@ static void space_clear(struct tlb *t, struct tlb_space *s, bool globals)
 	for (int c = 0; c < CLASS_COUNT; c++)
 		if (s->class[c])
 			n += class_clear(t, s->class[c], globals);
-	if (globals)
+	if (globals) {
 		l2 += l2_forget_globals(t, s->group);
+		global_code_changed(t);
+	}
 	s->psc_gen++;
 	renew_code_filter(s);
 	space_code_changed(t, s);
