@@ -86,7 +86,7 @@ static void print_groups(const struct bench *b)
 {
 	bool headed = false;
 
-	for (unsigned row = 0; row < b->nrows; row++) {
+	for (unsigned row = 0; ratio_count(b) && row < b->nrows; row++) {
 		const char *group = group_begun(b, row);
 
 		if (!group)
