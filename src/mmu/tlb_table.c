@@ -68,11 +68,14 @@ static u32 bpage_hash(const struct bpage *bp)
 
 bool tlb_may_write(struct tlb *t, struct bpage *bp)
 {
-	if (!(atomic_load_explicit(&bp->writers, memory_order_relaxed) & t->writer))
+	bool announced = atomic_load_explicit(&bp->writers, memory_order_relaxed) & t->writer;
+
+	if (!announced)
 		atomic_fetch_or(&bp->writers, t->writer);
 	if (likely(!atomic_load(&bp->flags)))
 		return true;
-	if (!t->write_pages[bpage_hash(bp)])
+	/* What was not announced has no entry, whoever shares the bucket. */
+	if (!announced || !t->write_pages[bpage_hash(bp)])
 		atomic_fetch_and(&bp->writers, ~t->writer);
 	return false;
 }

@@ -229,6 +229,32 @@ static void test_filters(void **state)
 	fixture_free(&f);
 }
 
+/* A page of code that is written to stays out of the writers' mask, also where other
+ * pages have write entries in its bucket: each new block would revoke entries that
+ * are not there, all tables searched. */
+static void test_writers(void **state)
+{
+	struct mmu_code code;
+	struct fixture f;
+	unsigned announced = 0;
+
+	(void)state;
+	fixture_make(&f, (struct tlb_config){ .size = 4096 });
+	for (u64 i = 1; i < 8; i++)
+		table(&f, PD)[i] = i << 21 | PTE_P | PTE_W | PTE_PS;
+	for (u64 gva = 2 << 20; gva < RAM; gva += 4096)
+		assert_int_equal(mmu_write64(&f.m, gva, 0, 0), EMUL_CONTINUE);
+	for (u64 i = 5; i < 128; i++) {
+		table(&f, PT)[i] = (0x100000 + i * 4096) | PTE_P | PTE_W;
+		assert_int_equal(mmu_fetch(&f.m, i * 4096, &code), EMUL_CONTINUE);
+		assert_true(mmu_track_page(&f.m, &code, BP_CODE));
+		assert_int_equal(mmu_write64(&f.m, i * 4096, i, 0), EMUL_CONTINUE);
+		announced += (code.bp->writers & f.m.tlb.writer) != 0;
+	}
+	assert_int_equal(announced, 0);
+	fixture_free(&f);
+}
+
 /* --- random operations against a model ----------------------------------------- */
 
 #define PAGES 6 /* 0..3 4K (3 global), 4 2M, 5 2M global */
@@ -356,6 +382,7 @@ int main(void)
 		cmocka_unit_test(test_pitfalls),
 		cmocka_unit_test(test_locality),
 		cmocka_unit_test(test_filters),
+		cmocka_unit_test(test_writers),
 		cmocka_unit_test(test_random),
 	};
 
