@@ -21,7 +21,7 @@ enum { HIDE, LIST };
 
 static const struct stored {
 	u32 number;
-	u16 offset;
+	u32 offset;
 	u8 check, listed;
 	u64 mask;
 } stored[] = {

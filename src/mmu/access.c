@@ -181,6 +181,7 @@ enum emul mmu_fetch(struct mmu *m, gva_t rip, struct mmu_code *code)
 	struct target t;
 	enum emul r;
 
+	code->gva = rip;
 	e += tlb_index(rip, tab->mask);
 	if (likely(rip + e->negtag < PAGE_SIZE)) {
 		code->bp = e->bp;

@@ -258,7 +258,7 @@ static void serve(void *arg)
 	}
 	for (u32 i = 0; i < w.pages; i++) {
 		m->tlb.stats.track_revokes++;
-		tlb_drop_page_writes(&m->tlb, w.page[i]);
+		tlb_drop_page_writes(&m->tlb, w.page[i], 0);
 	}
 	track_done(m->track, w.count);
 }
@@ -298,7 +298,7 @@ bool mmu_track_page(struct mmu *m, struct mmu_code *code, u32 flag)
 		      in_guest ? serve_while_waiting : NULL, m);
 	if (code->bp->writers & m->tlb.writer) {
 		m->tlb.stats.track_revokes++;
-		tlb_drop_page_writes(&m->tlb, code->bp);
+		tlb_drop_page_writes(&m->tlb, code->bp, code->gva);
 	}
 	m->tlb.stats.track_waits = m->track->waits;
 	m->tlb.stats.track_wait_ns = m->track->wait_ns;

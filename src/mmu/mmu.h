@@ -181,10 +181,12 @@ enum emul mmu_page(struct mmu *m, gva_t gva, unsigned n, bool write, unsigned ac
 
 /** struct mmu_code - where the code at an address is backed
  * @bp:  backing page (mem/track.h); identity of the code's bytes
- * @hva: host address of the page's first byte */
+ * @hva: host address of the page's first byte
+ * @gva: an address in that page, through which it was found */
 struct mmu_code {
 	struct bpage *bp;
 	u8 *hva;
+	gva_t gva;
 };
 
 /**

@@ -28,6 +28,7 @@
 #define TLB_MAX_SPACES 64
 #define TLB_MAX_BYTES  (32u << 20) /* of class tables, a vCPU */
 #define TLB_HASH       4096	   /* buckets of the filters */
+#define TLB_WRITE_HASH 32768	   /* of that of pages with write entries */
 #define TLB_CODE_HASH  32768	   /* of that of code pages: half for each half of the addresses */
 #define TLB_LARGE      256	   /* buckets a size of tlb_table.large, likewise */
 
@@ -217,7 +218,7 @@ struct tlb {
 					flush */
 	u8 l2_next;
 	u32 global_pages[TLB_HASH]; /* global entries of all spaces, by hash */
-	u32 write_pages[TLB_HASH];  /* write entries of all spaces, by hash of bpage */
+	u32 write_pages[TLB_WRITE_HASH]; /* write entries of all spaces, by hash of bpage */
 	struct tlb_stats stats;
 };
 
@@ -265,8 +266,9 @@ void tlb_drop_vpid(struct tlb *t, u32 vpid, bool globals);
 void tlb_drop_all(struct tlb *t);
 /** tlb_drop_writes() - every write entry of every space */
 void tlb_drop_writes(struct tlb *t);
-/** tlb_drop_page_writes() - the write entries for backing page @bp */
-void tlb_drop_page_writes(struct tlb *t, struct bpage *bp);
+/** tlb_drop_page_writes() - the write entries for backing page @bp
+ * @gva: where one probably is; only a guess */
+void tlb_drop_page_writes(struct tlb *t, struct bpage *bp, u64 gva);
 
 /** tlb_code_is_global() - code at @gva is fetched from a global page, by an entry that
  * is there; that this was asked is remembered, see struct tlb */

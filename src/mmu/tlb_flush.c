@@ -212,23 +212,40 @@ void tlb_drop_writes(struct tlb *t)
 					TLB_WRITE, true);
 }
 
+static bool table_drop_page_at(struct tlb *t, struct tlb_table *tab, const struct bpage *bp,
+			       u32 i)
+{
+	if (tab->bp[i] != bp || table_is_empty(tab, TLB_WRITE, i))
+		return false;
+	table_drop(t, tab, TLB_WRITE, i);
+	t->stats.tlb_entries_dropped++;
+	return true;
+}
+
 static void table_drop_page(struct tlb *t, struct tlb_table *tab, const struct bpage *bp)
 {
 	for (u64 m = tab->used ? tab->touched : 0; m; m &= m - 1) {
 		u32 first = (u32)bits_ffs64(m) * 64, end = MIN(first + 64, tab->mask + 1);
 
 		for (u32 i = first; i < end; i++)
-			if (tab->bp[i] == bp && !table_is_empty(tab, TLB_WRITE, i)) {
-				table_drop(t, tab, TLB_WRITE, i);
-				t->stats.tlb_entries_dropped++;
-			}
+			table_drop_page_at(t, tab, bp, i);
 	}
 }
 
-void tlb_drop_page_writes(struct tlb *t, struct bpage *bp)
+/* First where it probably is: looking at every entry costs microseconds, and code
+ * that is written again and again pays it each time. */
+void tlb_drop_page_writes(struct tlb *t, struct bpage *bp, u64 gva)
 {
 	for (u32 i = 0; i < t->config.spaces; i++)
-		for (int c = 0; c < CLASS_COUNT; c++)
+		for (int c = 0; c < CLASS_COUNT && tlb_may_have_writes(t, bp); c++) {
+			struct tlb_class *class = t->spaces[i].class[c];
+
+			if (class)
+				table_drop_page_at(t, &class->table[TLB_WRITE], bp,
+						   tlb_index(gva, class->table[TLB_WRITE].mask));
+		}
+	for (u32 i = 0; i < t->config.spaces; i++)
+		for (int c = 0; c < CLASS_COUNT && tlb_may_have_writes(t, bp); c++)
 			if (t->spaces[i].class[c])
 				table_drop_page(
 					t, &t->spaces[i].class[c] -> table[TLB_WRITE],

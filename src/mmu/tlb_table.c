@@ -61,11 +61,6 @@ void table_free(struct tlb *t, struct tlb_table *tab, enum tlb_kind kind)
 
 /* --- the filters that follow every entry ----------------------------------- */
 
-static u32 bpage_hash(const struct bpage *bp)
-{
-	return (u32)((u64)(uintptr_t)bp * 0x9e3779b97f4a7c15ull >> 52);
-}
-
 bool tlb_may_write(struct tlb *t, struct bpage *bp)
 {
 	bool announced = atomic_load_explicit(&bp->writers, memory_order_relaxed) & t->writer;

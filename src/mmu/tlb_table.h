@@ -18,6 +18,17 @@ static inline u64 tlb_page_hash64(u64 gva, enum tlb_size size)
 	return tlb_page(gva, size) * 0x9e3779b97f4a7c15ull;
 }
 
+static inline u32 bpage_hash(const struct bpage *bp)
+{
+	return (u32)((u64)(uintptr_t)bp * 0x9e3779b97f4a7c15ull >> 49);
+}
+
+/* May there be a write entry for @bp?  Another page's may share the bucket. */
+static inline bool tlb_may_have_writes(const struct tlb *t, const struct bpage *bp)
+{
+	return t->write_pages[bpage_hash(bp)];
+}
+
 /* Bucket of that page in a filter of TLB_HASH. */
 static inline u32 tlb_page_hash(u64 gva, enum tlb_size size)
 {
