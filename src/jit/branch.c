@@ -47,6 +47,25 @@ static void link_jump(struct trans *t, u8 *at, s64 off)
 	}
 }
 
+/* Flags that the code at @off of this page may read. */
+static unsigned live_in(const struct trans *t, s64 off)
+{
+	struct block *b = jit_successor(t, off);
+
+	return b && !t->j->exact ? jit_live_in(b) : RF_ARITH;
+}
+
+/* The same where flags are dead at @off: the test is the jump. */
+static void poll_and_jump(struct trans *t, s64 off)
+{
+	struct fix *f = trans_fix(t, FIX_ATTN);
+
+	f->off = (u16)off;
+	emit_cmp_mem0(&t->e, STATE(attn));
+	link_jump(t, emit_jcc(&t->e, COND_E), off);
+	trans_fix_from(f, emit_jmp(&t->e));
+}
+
 /* The cached translation of the code at r11: r10 points to its entry, and the
  * jump at the returned place is taken if there is none. */
 static u8 *ask_cache(struct trans *t)
@@ -77,7 +96,13 @@ static void jump_to_entry(struct trans *t)
 void trans_goto(struct trans *t, s64 off)
 {
 	if (off >= 0 && off < (s64)PAGE_SIZE) {
-		if (off <= t->off[t->insn])
+		bool back = off <= t->off[t->insn];
+
+		if (back && !live_in(t, off)) {
+			poll_and_jump(t, off);
+			return;
+		}
+		if (back)
 			poll(t, off);
 		link_jump(t, emit_jmp(&t->e), off);
 		return;

@@ -155,6 +155,8 @@ static struct host_mem check_memory(struct trans *t, const struct insn *i, const
 
 	if (trans_names_stack(t) && align == 1 && trans_stack(t, (s32)i->disp, &m))
 		return m;
+	if (trans_group(t, &m))
+		return m;
 	trans_ea(t);
 	trans_access(t, trans_fix(t, FIX_SLOW), o->size, write, align);
 	return checked;

@@ -238,6 +238,14 @@ void emit_cmp_imm(struct emitter *e, unsigned reg, u32 v)
 	emit_insn(e, &i);
 }
 
+void emit_cmp_mem0(struct emitter *e, struct host_mem m)
+{
+	struct host_insn i = { .opcode = 0x83, .reg = 7, .modrm = true, .is_mem = true, .mem = m,
+			       .imm_bytes = 1, .plus = H_NONE };
+
+	emit_insn(e, &i);
+}
+
 void emit_jmp_mem(struct emitter *e, struct host_mem m)
 {
 	op_mem(e, false, 0, 0xff, 4, m);

@@ -97,6 +97,7 @@ void emit_alu_load(struct emitter *e, unsigned opcode, unsigned to, struct host_
 void emit_alu_rr(struct emitter *e, unsigned opcode, unsigned to, unsigned from);	/* F */
 void emit_shift_imm(struct emitter *e, unsigned ext, unsigned reg, unsigned n);		/* F */
 void emit_cmp_imm(struct emitter *e, unsigned reg, u32 v); /* F */
+void emit_cmp_mem0(struct emitter *e, struct host_mem m); /* 32 bits; F */
 void emit_jmp_mem(struct emitter *e, struct host_mem m);
 
 #define ALU_ADD 0x03

@@ -100,3 +100,10 @@ bool jit_x87_load(struct cpu *c)
 	c->jit.x87_off = 0;
 	return true;
 }
+
+u64 jit_enter_with(struct cpu *c, const void *code, bool vector, bool x87)
+{
+	if ((vector && !jit_vector_load(c)) || (x87 && !jit_x87_load(c)))
+		return JIT_LOOKUP;
+	return c->translator->enter(c, code);
+}

@@ -120,6 +120,9 @@ static inline void jit_see_mode(struct cpu *c)
 
 /* --- vector and x87 registers (fpregs.c; without vector registers) ------------------- */
 
+/** jit_enter_with() - run @code, in the middle of a block, which counts on the guest's
+ * registers being loaded if @vector, @x87.  Return: as the entry stub. */
+u64 jit_enter_with(struct cpu *c, const void *code, bool vector, bool x87);
 /** jit_vector_save() - vector and x87 registers into c->fpu, those that are the
  * guest's; the host has its own control words again, and an empty x87 stack */
 void jit_vector_save(struct cpu *c);
@@ -146,7 +149,7 @@ u64 jumps_next(struct cpu *c);
 
 /* --- translation -------------------------------------------------------------------- */
 
-enum fix_kind { FIX_SLOW, FIX_VECTOR, FIX_X87, FIX_LINK, FIX_ATTN, FIX_WINDOW };
+enum fix_kind { FIX_SLOW, FIX_VECTOR, FIX_X87, FIX_LINK, FIX_ATTN, FIX_WINDOW, FIX_GROUP };
 
 /** struct fix - code to be put behind the block
  * @from: distance fields of jumps to it; @back: where it returns to
@@ -168,6 +171,17 @@ struct fix {
 struct window {
 	s32 lo, hi;
 	u8 first, last;
+};
+
+/** struct group - accesses by the same base and index (group.c)
+ * @lo, @hi: displacements, of the first and behind the last byte; @align: of each,
+ * in bytes
+ * @first, @last: instructions; @slot: of jit.group; @write: one of them writes */
+struct group {
+	s32 lo, hi;
+	u16 align;
+	u8 first, last, slot;
+	bool write;
 };
 
 /** struct trans - a block under translation
@@ -197,6 +211,10 @@ struct trans {
 	struct window window[ICACHE_BLOCK_MAX];
 	u8 in_window[ICACHE_BLOCK_MAX + 1];
 	s32 sp[ICACHE_BLOCK_MAX + 1];
+	/* Groups: of each access, 1 + number. */
+	unsigned ngroups;
+	struct group group[ICACHE_BLOCK_MAX];
+	u8 in_group[ICACHE_BLOCK_MAX + 1];
 	bool window_loaded;	/* r11 is jit.stack_add */
 	unsigned window_used, window_fixes, insn_fixes;
 };
@@ -322,6 +340,15 @@ void trans_window_again(struct trans *t, unsigned insn, bool begun, u8 *back);
 bool trans_stack(struct trans *t, s32 disp, struct host_mem *m);
 /** trans_names_stack() - its operand is [rsp + disp], in a window */
 bool trans_names_stack(const struct trans *t);
+
+/* Access groups (group.c). */
+void trans_plan_groups(struct trans *t);
+/** trans_group() - if the current operand is in a group: *@m is where it is.
+ * Return: false: it is not. */
+bool trans_group(struct trans *t, struct host_mem *m);
+/** trans_group_broken() - C code ran before @insn: does it, or what follows, count on
+ * a check that was made before?  @begun: as for trans_window_again() */
+bool trans_group_broken(struct trans *t, unsigned insn, bool begun);
 
 /** jit_liveness() - fill t->live */
 void jit_liveness(struct trans *t);

@@ -137,19 +137,25 @@ static bool is_full(const struct jit *j)
 	return j->nheads == j->max_heads || j->arena.used + (256u << 10) > j->arena.bytes;
 }
 
-/* A stack window did not fit: the jump at @at leads to the block's translation
- * without windows from now on.  NULL: there is none. */
-static struct translation *plain_of(struct cpu *c, struct jit *j, u64 at)
+/* A window or a group did not fit: the jump at @at leads to the same instruction,
+ * at c->rip, of the block's plain translation from now on.  Return: offset of
+ * its code; 0: there is no such translation. */
+static u32 plain_of(struct cpu *c, struct jit *j, u64 at)
 {
 	struct block *b = (struct block *)(uintptr_t)c->jit.tmp[0];
 	struct translation *n = b->native, *plain;
 	struct emitter e = { NULL, j->arena.rw + j->arena.bytes };
+	u64 off = c->rip - c->jit.rip_page - b->off;
+	unsigned k = 0;
 
 	plain = n->plain ? (struct translation *)(void *)(j->arena.rw + n->plain)
 			 : jit_translate(c, b, true);
-	if (plain)
-		emit_link(&e, j->arena.rw + at, j->arena.rw + plain->inner);
-	return plain;
+	if (!plain)
+		return 0;
+	for (; off && k < plain->n; k++)
+		off -= b->code[k].insn.len;
+	emit_link(&e, j->arena.rw + at, j->arena.rw + plain->insn[k]);
+	return plain->insn[k];
 }
 
 /* Run @n, at c->rip, and what follows. */
@@ -157,8 +163,16 @@ static u64 enter(struct cpu *c, struct jit *j, const struct translation *n)
 {
 	u64 x = j->enter(c, j->arena.rx + n->entry);
 
-	while ((x & 0xff) == JIT_PLAIN && (n = plain_of(c, j, x >> 32)))
-		x = j->enter(c, j->arena.rx + n->entry);
+	while ((x & 0xff) == JIT_PLAIN) {
+		bool vector = !c->jit.sse_off, x87 = !c->jit.x87_off;
+		u32 plain;
+
+		jit_vector_save(c);
+		plain = plain_of(c, j, x >> 32);
+		if (!plain)
+			break;
+		x = jit_enter_with(c, j->arena.rx + plain, vector, x87);
+	}
 	jit_vector_save(c);
 	return x;
 }

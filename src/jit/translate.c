@@ -89,6 +89,9 @@ static void put_fix(struct trans *t, struct fix *f)
 	case FIX_WINDOW:
 		trans_window_fix(t, f);
 		break;
+	case FIX_GROUP:
+		trans_leave_to(t, f->off, t->j->exit_plain);
+		break;
 	case FIX_ATTN:
 		trans_set_rip(t, f->off);
 		emit_link(e, emit_jmp(e), t->j->exit_lookup);
@@ -214,6 +217,7 @@ struct translation *jit_translate(struct cpu *c, struct block *b, bool plain)
 	offsets(t);
 	jit_liveness(t);
 	trans_plan_windows(t);
+	trans_plan_groups(t);
 	put_block(t);
 	if (t->failed || emit_full(&t->e))
 		return NULL;

@@ -205,10 +205,7 @@ void trans_window_fix(struct trans *t, const struct fix *f)
 
 	put_find(t, w, t->sp[f->insn]);
 	ok = emit_jrcxz(e);
-	if (f->insn)
-		trans_leave_to(t, f->off, t->j->exit_link);
-	else
-		trans_leave_to(t, f->off, t->j->exit_plain);
+	trans_leave_to(t, f->off, t->j->exit_plain);
 	emit_link8(e, ok);
 	emit_link(e, emit_jmp(e), f->back);
 }
@@ -219,6 +216,10 @@ void trans_window_again(struct trans *t, unsigned insn, bool begun, u8 *back)
 	struct emitter *e = &t->e;
 	u8 *ok;
 
+	if (trans_group_broken(t, insn, begun)) {
+		trans_leave_to(t, t->off[insn], t->j->exit_plain);
+		return;
+	}
 	/* Before its first access the check is still to come. */
 	if (!w || (insn == w->first && !begun)) {
 		emit_link(e, emit_jmp(e), back);
