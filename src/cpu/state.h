@@ -81,7 +81,6 @@ struct cpu {
 		u64 jump_bits;	/* bits of a gva that choose the entry */
 		u64 page_bits;	/* PAGE_MASK, for pext */
 		u64 tmp[4];
-		u64 group[4];	/* distances of access groups (jit/group.c) */
 		u64 blocks_n;	/* instructions retired in translated code */
 		u8 sse_off;	/* not 0: vector registers are in `fpu`, not in the host's */
 		u8 avx_off;	/* likewise for the upper halves */
@@ -90,6 +89,7 @@ struct cpu {
 	} jit;
 
 	struct mmu mmu;
+	u64 jit_group[4]; /* distances of access groups (jit/group.c) */
 
 	struct segment seg[SEG_COUNT];
 	struct desc_table gdtr, idtr;

@@ -136,7 +136,7 @@ bool trans_group(struct trans *t, struct host_mem *m)
 {
 	const struct insn *i = trans_insn(t);
 	const struct group *g = t->in_group[t->insn] ? &t->group[t->in_group[t->insn] - 1] : NULL;
-	struct host_mem slot = STATE(jit.group);
+	struct host_mem slot = STATE(jit_group);
 	struct emitter *e = &t->e;
 
 	if (!g)

@@ -174,23 +174,38 @@ static void move_entries(const struct tlb_table *old, struct tlb_table *new,
 	memcpy(new->large, old->large, sizeof(new->large));
 }
 
-/* A table doubles when it is mostly used and its entries push each other out:
- * within as many fills as it has slots, half were evictions. */
-static void maybe_grow(struct tlb *t, struct tlb_class *c, enum tlb_kind kind)
+/* Up to these sizes tables grow for conflicts alone. */
+#define GROW_DATA 2048
+#define GROW_CODE 512
+
+static noinline void grow(struct tlb *t, struct tlb_class *c, enum tlb_kind kind)
 {
 	struct tlb_table *tab = &c->table[kind], old = *tab;
-	u32 size = tab->mask + 1;
 
-	if (t->config.size || size >= TLB_MAX_SIZE || tab->replaced < size / 2)
-		return;
-	tab->replaced = 0;
-	if (tab->used < size / 2 || !table_make(t, tab, kind, size * 2))
+	if (!table_make(t, tab, kind, (tab->mask + 1) * 2))
 		return;
 	move_entries(&old, tab, kind);
 	release(t, &old, kind);
 	t->stats.tlb_grown++;
 	if (c == t->class)
 		tlb_publish(t);
+}
+
+/*
+ * A table doubles when its entries push each other out.  A small one does so even
+ * if it is not half full: two pages of one slot that are used in turn would
+ * miss for ever (three times a system call, in the kernel).
+ */
+static void maybe_grow(struct tlb *t, struct tlb_class *c, enum tlb_kind kind)
+{
+	struct tlb_table *tab = &c->table[kind];
+	u32 size = tab->mask + 1;
+
+	if (t->config.size || size >= TLB_MAX_SIZE || tab->replaced < size / 2)
+		return;
+	tab->replaced = 0;
+	if (tab->used >= size / 2 || size < (kind == TLB_CODE ? GROW_CODE : GROW_DATA))
+		grow(t, c, kind);
 }
 
 /* Tables have TLB_MIN_SIZE slots at least; a smaller size is kept by emptying
