@@ -21,11 +21,16 @@ unsigned trans_reg(struct trans *t, unsigned r, unsigned scratch)
 /* A displacement that is relative to the next instruction or absolute. */
 static void ea_constant(struct trans *t, const struct insn *i)
 {
-	s64 d = i->disp;
+	s64 d = i->disp, sum = d + t->off[t->insn + 1];
 
 	if (i->base == REG_IP) {
 		emit_mov_load(&t->e, H_10, STATE(jit.rip_page));
-		emit_lea(&t->e, H_10, at_reg(H_10, (s32)(d + t->off[t->insn + 1])));
+		/* Linux reaches per-CPU data by distances of nearly 2 GiB. */
+		if (sum != (s32)sum) {
+			emit_lea(&t->e, H_10, at_reg(H_10, (s32)d));
+			sum -= d;
+		}
+		emit_lea(&t->e, H_10, at_reg(H_10, (s32)sum));
 	} else {
 		emit_mov_imm(&t->e, H_10, (u64)d);
 	}

@@ -77,10 +77,7 @@ static bool memory_ok(const struct insn *i)
 {
 	if (!(i->flags & INSN_MEM))
 		return true;
-	if (i->adsize == 2 || i->disp != (s32)i->disp)
-		return false;
-	/* The sum with an offset in the page must fit, too. */
-	return i->base != REG_IP || (i->disp > -0x70000000 && i->disp < 0x70000000);
+	return i->adsize != 2 && i->disp == (s32)i->disp;
 }
 
 /* Only one register of struct cpu, or a high byte, can be held beside a memory
@@ -276,6 +273,6 @@ enum jit_class jit_class(const struct icode *e)
 	if (row->attr & (ROW_SSE | ROW_AVX | ROW_MMX))
 		return vector_class(i);
 	if (i->op == OP_PAUSE)
-		return JIT_INTERP;
+		return JIT_SYSTEM;
 	return integer_class(i);
 }

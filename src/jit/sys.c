@@ -181,6 +181,10 @@ static void trans_bit(struct trans *t)
 void trans_system(struct trans *t)
 {
 	switch (trans_insn(t)->op) {
+	case OP_PAUSE:
+		emit8(&t->e, 0xf3);
+		emit8(&t->e, 0x90);
+		break;
 	case OP_SWAPGS: trans_swapgs(t); break;
 	case OP_CLI: trans_cli(t); break;
 	case OP_STI:
