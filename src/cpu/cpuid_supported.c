@@ -19,7 +19,10 @@
 #define IF_HOST(name) (hostcpu_runs(FEAT_##name) ? F(name) : 0)
 
 /* Executed for any host: nothing of the host's own is needed. */
-#define ANY_1_ECX  (F(PCID) | F(X2APIC) | F(MOVBE) | F(POPCNT) | F(TSC_DEADLINE) | F(HYPERVISOR))
+/* Not TSC_DEADLINE, which needs the LAPIC in here: as in KVM until 6.13 it is
+ * KVM_CAP_TSC_DEADLINE_TIMER alone that says so.  QEMU passes what it finds here
+ * on to guests whose LAPIC is its own and has no such mode. */
+#define ANY_1_ECX  (F(PCID) | F(X2APIC) | F(MOVBE) | F(POPCNT) | F(HYPERVISOR))
 #define ANY_1_EDX                                                                \
 	(F(FPU) | F(DE) | F(PSE) | F(TSC) | BIT(5) /* MSR */ | F(PAE) | F(MCE) | \
 	 F(CX8) | F(APIC) | F(SEP) | BIT(12) /* MTRR */ | F(PGE) | BIT(14) /* MCA */ |   \

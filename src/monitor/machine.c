@@ -185,6 +185,9 @@ static void set_entry(const struct machine *m, const struct machine_cpu *c,
 	case 1:
 		e->ebx = (e->ebx & 0xff00) | c->id << 24 | m->ncpus << 16;
 		e->ecx |= 1u << 31;
+		/* The LAPIC is the backend's; the table need not say so. */
+		if (m->be->ioctl(m->kvm, KVM_CHECK_EXTENSION, KVM_CAP_TSC_DEADLINE_TIMER) > 0)
+			e->ecx |= 1u << 24;
 		if (m->ncpus > 1)
 			e->edx |= 1u << 28;
 		break;
