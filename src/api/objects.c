@@ -100,7 +100,7 @@ long api_create_vcpu(struct vm *vm, unsigned long id)
 {
 	struct vcpu *v;
 	u32 ring_bytes = vm->mem->ring_bytes;
-	void *map, *ring = NULL;
+	void *map = NULL, *ring = NULL;
 	int fd, r;
 
 	fd = make_run_pages(ring_bytes, &map, &ring);

@@ -133,6 +133,7 @@ int cpuid_set(struct cpu *c, const struct kvm_cpuid_entry2 *entry, unsigned n)
 	c->vendor = vendor_of(t);
 	cpu_msr_vendor(c);
 	c->mmu.maxphyaddr = address_bits(t);
+	c->mmu.amd = c->vendor == VENDOR_AMD;
 	c->mmu.gbpages = cpuid_has(t, CPUID_GBPAGES);
 	return 0;
 }

@@ -118,7 +118,8 @@ static void leaf_7(struct out *o)
 	host(7, 0, h);
 	r[0] = o->amd ? 0 : 2;
 	r[1] = ANY_7_EBX | (hostcpu()->rdseed ? F(RDSEED) : 0) |
-	       (h[1] & (F(CLFLUSHOPT) | F(CLWB))) | IF_HOST(SHA) | IF_HOST(AVX2);
+	       (h[1] & (F(CLFLUSHOPT) | F(CLWB))) | IF_HOST(SHA) | IF_HOST(AVX2) |
+	       (o->amd ? 0 : F(FDP_EXCPTN_ONLY) | F(ZERO_FCS_FDS));
 	r[2] = ANY_7_ECX | IF_HOST(GFNI) | IF_HOST(VAES) | IF_HOST(VPCLMUL);
 	/* ARCH_CAPABILITIES says that no mitigation is needed; its IBRS_ALL bit
 	 * implies SPEC_CTRL. */

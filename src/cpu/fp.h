@@ -76,6 +76,10 @@ static inline u8 *fp_mm(struct fp_image *f, unsigned n)
 /** fp_enter_mmx() - what every MMX instruction does: TOP = 0, all tags valid */
 void fp_enter_mmx(struct fp_image *f);
 
+/** fp_mmx_store_faults() - the store of an MMX register faulted: Intel's processors
+ * have made TOP zero by then, AMD's have not */
+void fp_mmx_store_faults(struct cpu *c);
+
 /** fp_reset() - x87 and SSE as KVM creates a vCPU: FCW 037F, MXCSR 1F80, all
  * registers zero and empty.  Not done by INIT. */
 void fp_reset(struct cpu *c);

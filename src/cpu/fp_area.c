@@ -20,6 +20,13 @@ enum emul fp_area_linear(struct cpu *c, const struct insn *i, unsigned n, unsign
 	return *lin & (align - 1) ? cpu_gp(c, 0) : EMUL_CONTINUE;
 }
 
+enum emul fp_area_check_ac(struct cpu *c, const struct insn *i, gva_t lin)
+{
+	if (cpu_long_mode(c) && !(addr_is_canonical(lin) && addr_is_canonical(lin + 7)))
+		return cpu_raise(c, i->flags & INSN_STACK ? EXC_SS : EXC_GP, 0);
+	return c->mmu.tlb.aligned && (lin & 3) ? cpu_raise(c, EXC_AC, 0) : EMUL_CONTINUE;
+}
+
 enum emul fp_area_probe(struct cpu *c, const struct insn *i, unsigned off, bool write)
 {
 	u64 ea = insn_ea(c, i) + off;
@@ -42,8 +49,12 @@ void fp_area_compose(struct cpu *c, bool wide, struct fp_image *out)
 	if (c->vendor == VENDOR_AMD && !(out->fsw & FSW_ES)) {
 		out->fip = out->fdp = out->fop = 0;
 	} else if (!wide) {
-		out->fip = (u32)out->fip | (u64)out->fcs << 32;
-		out->fdp = (u32)out->fdp | (u64)out->fds << 32;
+		out->fip = (u32)out->fip;
+		out->fdp = (u32)out->fdp;
+		if (c->vendor == VENDOR_AMD) { /* Intel's store no selectors */
+			out->fip |= (u64)out->fcs << 32;
+			out->fdp |= (u64)out->fds << 32;
+		}
 	}
 }
 

@@ -23,6 +23,11 @@ unsigned fp_area_xmm_bytes(const struct cpu *c);
 enum emul fp_area_linear(struct cpu *c, const struct insn *i, unsigned n, unsigned align,
 			 bool write, gva_t *lin) must_check;
 
+/** fp_area_check_ac() - unlike for vector moves, a non-canonical address comes before
+ * alignment; and where #AC is on, a doubleword's alignment before the area's.  For
+ * FXSAVE, FXRSTOR, and on Intel's processors the XSAVE family (measured) */
+enum emul fp_area_check_ac(struct cpu *c, const struct insn *i, gva_t lin) must_check;
+
 /** fp_area_probe() - can byte @off of the operand be accessed?  Its address is
  * formed from the effective address, so that it wraps in the address size. */
 enum emul fp_area_probe(struct cpu *c, const struct insn *i, unsigned off,

@@ -67,7 +67,7 @@ u32 fp_mxcsr_mask(const struct cpu *c)
 	return host_mxcsr_mask() & (c->vendor == VENDOR_AMD ? ~0u : ~MXCSR_MM);
 }
 
-void fp_enter_mmx(struct fp_image *f)
+static void top_to_zero(struct fp_image *f)
 {
 	unsigned top = (f->fsw & FSW_TOP) >> 11;
 
@@ -79,7 +79,18 @@ void fp_enter_mmx(struct fp_image *f)
 			memcpy(f->st[n], old[(n - top) & 7], 16);
 		f->fsw &= (u16)~FSW_TOP;
 	}
+}
+
+void fp_enter_mmx(struct fp_image *f)
+{
+	top_to_zero(f);
 	f->ftw = 0xff;
+}
+
+void fp_mmx_store_faults(struct cpu *c)
+{
+	if (c->vendor == VENDOR_INTEL)
+		top_to_zero(cpu_fp(c));
 }
 
 void fp_image_normalise_x87(struct fp_image *f)

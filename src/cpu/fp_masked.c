@@ -5,7 +5,8 @@
  * The top bit of a mask element decides.  What is masked off is not touched and
  * cannot fault.  A gather that faults keeps what it has: the elements before the
  * faulting one are in the destination and their masks are clear, so that the
- * instruction goes on there when it is run again.
+ * instruction goes on there when it is run again.  Intel's processors have then
+ * filled each element of the mask with its top bit.
  * Source: SDM Vol. 2C "VMASKMOV", "VPGATHERDD/VPGATHERQD".
  */
 #include <string.h>
@@ -43,6 +44,38 @@ static unsigned element_acc(const struct insn *i)
 	return insn_acc(i) | ACC_ANY_ALIGN;
 }
 
+/*
+ * Intel's processors take the chosen elements for one access.  Where it crosses a
+ * page, stores look at the first one, then at the last byte of the last.
+ */
+static enum emul probe_sides(struct cpu *c, const struct insn *i, const struct ymm *mask,
+			     unsigned size, bool write)
+{
+	unsigned n = i->vl / size, first = 0, last = n;
+	gva_t begin, end;
+	enum emul r;
+
+	if (c->vendor != VENDOR_INTEL)
+		return EMUL_CONTINUE;
+	while (first < n && !chosen(mask, first, size))
+		first++;
+	if (first == n)
+		return EMUL_CONTINUE;
+	while (!chosen(mask, last - 1, size))
+		last--;
+	r = element_linear(c, i, first * size, 1, write, &begin);
+	if (r == EMUL_CONTINUE)
+		r = element_linear(c, i, last * size - 1, 1, write, &end);
+	if (r != EMUL_CONTINUE || !((begin ^ end) & PAGE_MASK))
+		return r;
+	if (cpu_long_mode(c) && !(addr_is_canonical(begin) && addr_is_canonical(end)))
+		return cpu_raise(c, i->flags & INSN_STACK ? EXC_SS : EXC_GP, 0);
+	if (!write)
+		return EMUL_CONTINUE;
+	r = mmu_probe_write(&c->mmu, begin, 1, element_acc(i));
+	return r == EMUL_CONTINUE ? mmu_probe_write(&c->mmu, end, 1, element_acc(i)) : r;
+}
+
 static enum emul op_vmaskmov_load(struct cpu *c, const struct insn *i)
 {
 	unsigned size = mask_element(i);
@@ -53,6 +86,9 @@ static enum emul op_vmaskmov_load(struct cpu *c, const struct insn *i)
 		return r;
 	vec_get(c, i->opnd[1].reg, mask.b, i->vl);
 	memset(&v, 0, sizeof(v));
+	r = probe_sides(c, i, &mask, size, false);
+	if (unlikely(r != EMUL_CONTINUE))
+		return r;
 	for (unsigned k = 0; k < i->vl / size; k++) {
 		gva_t lin;
 
@@ -80,6 +116,9 @@ static enum emul op_vmaskmov_store(struct cpu *c, const struct insn *i)
 		return r;
 	vec_get(c, i->opnd[1].reg, mask.b, i->vl);
 	vec_get(c, i->opnd[2].reg, v.b, i->vl);
+	r = probe_sides(c, i, &mask, size, true);
+	if (unlikely(r != EMUL_CONTINUE))
+		return r;
 	for (unsigned k = 0; k < n; k++) {
 		if (!chosen(&mask, k, size))
 			continue;
@@ -118,10 +157,24 @@ static u64 gather_ea(const struct cpu *c, const struct insn *i, const struct ymm
 	return i->adsize == 8 ? ea : (u32)ea; /* there is no 16-bit form */
 }
 
+/* What a faulting gather of Intel's leaves besides: the mask's elements from @k on
+ * filled, and the upper halves cleared of what VEX.128 has written: the mask, and
+ * after an element was @loaded the destination. */
+static void gather_faults(const struct insn *i, struct ymm *v, struct ymm *mask, unsigned k,
+			  unsigned size, bool loaded)
+{
+	for (; k < i->vl / size; k++)
+		memset(mask->b + k * size, chosen(mask, k, size) ? 0xff : 0, size);
+	if (loaded)
+		memset(v->b + i->vl, 0, sizeof(v->b) - i->vl);
+	memset(mask->b + i->vl, 0, sizeof(mask->b) - i->vl);
+}
+
 static enum emul op_gather(struct cpu *c, const struct insn *i)
 {
 	unsigned size, index_size, n;
 	struct ymm indices, mask, v;
+	bool loaded = false;
 	enum emul r = fp_check_avx(c);
 
 	if (unlikely(r != EMUL_CONTINUE))
@@ -131,7 +184,7 @@ static enum emul op_gather(struct cpu *c, const struct insn *i)
 	vec_get(c, i->index, indices.b, 32);
 	vec_get(c, i->opnd[0].reg, v.b, 32);
 	vec_get(c, i->opnd[2].reg, mask.b, 32);
-	for (unsigned k = 0; k < n && r == EMUL_CONTINUE; k++) {
+	for (unsigned k = 0; k < n; k++) {
 		u64 element;
 		gva_t lin;
 
@@ -140,11 +193,16 @@ static enum emul op_gather(struct cpu *c, const struct insn *i)
 					  false, &lin);
 			if (r == EMUL_CONTINUE)
 				r = lin_read(c, lin, size, element_acc(i), &element);
-			if (r == EMUL_CONTINUE)
+			if (r == EMUL_CONTINUE) {
 				memcpy(v.b + k * size, &element, size);
+				loaded = true;
+			}
 		}
-		if (r == EMUL_CONTINUE)
-			memset(mask.b + k * size, 0, size);
+		if (r == EMUL_FAULT && c->vendor == VENDOR_INTEL)
+			gather_faults(i, &v, &mask, k, size, loaded);
+		if (r != EMUL_CONTINUE)
+			break;
+		memset(mask.b + k * size, 0, size);
 	}
 	/* What the client must answer is asked again from the start. */
 	if (r != EMUL_CONTINUE && r != EMUL_FAULT)

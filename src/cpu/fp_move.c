@@ -109,10 +109,21 @@ static enum emul op_movntq(struct cpu *c, const struct insn *i)
 	r = memop_write(c, i, 8, v);
 	if (r == EMUL_CONTINUE)
 		fp_enter_mmx(f);
+	else if (r == EMUL_FAULT)
+		fp_mmx_store_faults(c);
 	return r;
 }
 
 /* --- masked stores --------------------------------------------------------------- */
+
+static enum emul mask_quadword(struct cpu *c, const struct insn *i, unsigned q, gva_t *lin)
+{
+	u64 ea = insn_ea(c, i) + 8 * q;
+
+	if (i->adsize != 8)
+		ea &= i->adsize == 4 ? 0xffffffffull : 0xffffull;
+	return mem_linear_at(c, i, ea, 8, true, lin);
+}
 
 /* Store the bytes of @src whose byte in @mask has its top bit set.  The whole
  * operand must be writable, whatever the mask (seen on AMD's processors; the
@@ -120,15 +131,20 @@ static enum emul op_movntq(struct cpu *c, const struct insn *i)
 static enum emul mask_store(struct cpu *c, const struct insn *i, const u8 *src,
 			    const u8 *mask, unsigned n)
 {
-	gva_t lin;
-	enum emul r = mem_linear(c, i, n, true, &lin);
+	gva_t lin[2];
+	enum emul r = EMUL_CONTINUE;
 
-	/* By quadwords: so is alignment checked, where it is. */
-	for (unsigned k = 0; k < n && r == EMUL_CONTINUE; k += 8)
-		r = mmu_probe_write(&c->mmu, lin + k, 8, insn_acc(i));
+	/* By quadwords: so is alignment checked, where it is.  Intel's begin at the end. */
+	for (unsigned k = 0; k < n / 8 && r == EMUL_CONTINUE; k++) {
+		unsigned q = c->vendor == VENDOR_AMD ? k : n / 8 - 1 - k;
+
+		r = mask_quadword(c, i, q, &lin[q]);
+		if (r == EMUL_CONTINUE)
+			r = mmu_probe_write(&c->mmu, lin[q], 8, insn_acc(i));
+	}
 	for (unsigned k = 0; k < n && r == EMUL_CONTINUE; k++)
 		if (mask[k] & 0x80)
-			r = mmu_write(&c->mmu, lin + k, src + k, 1, insn_acc(i));
+			r = mmu_write(&c->mmu, lin[k / 8] + k % 8, src + k, 1, insn_acc(i));
 	return r;
 }
 

@@ -30,13 +30,8 @@ static enum emul fx_begin(struct cpu *c, const struct insn *i, bool write, gva_t
 
 	if (r == EMUL_CONTINUE)
 		r = mem_linear(c, i, FP_LEGACY_SIZE, write, lin);
-	/* Unlike the vector moves: a non-canonical address before alignment. */
-	if (r == EMUL_CONTINUE && cpu_long_mode(c) &&
-	    !(addr_is_canonical(*lin) && addr_is_canonical(*lin + 7)))
-		return cpu_raise(c, i->flags & INSN_STACK ? EXC_SS : EXC_GP, 0);
-	/* Zen 5: where alignment is checked, that of its doublewords comes first. */
-	if (r == EMUL_CONTINUE && c->mmu.tlb.aligned && (*lin & 3))
-		return cpu_raise(c, EXC_AC, 0);
+	if (r == EMUL_CONTINUE)
+		r = fp_area_check_ac(c, i, *lin);
 	if (r == EMUL_CONTINUE)
 		r = fp_area_linear(c, i, FP_LEGACY_SIZE, FXSAVE_ALIGN, write, lin);
 	if (r == EMUL_CONTINUE)

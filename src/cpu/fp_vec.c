@@ -95,6 +95,16 @@ static always_inline enum emul vec_linear(struct cpu *c, const struct insn *i,
 	return EMUL_CONTINUE;
 }
 
+/* Of all operands of 8 bytes Intel's processors let those of half precision be
+ * unaligned where alignment is checked. */
+static always_inline unsigned vec_acc(const struct cpu *c, const struct insn *i)
+{
+	bool half = i->op == OP_VCVTPH2PS || i->op == OP_VCVTPS2PH;
+	bool any = unlikely(half) && c->vendor == VENDOR_INTEL;
+
+	return insn_acc(i) | (any ? ACC_ANY_ALIGN : 0);
+}
+
 static always_inline enum emul vec_read(struct cpu *c, const struct insn *i,
 					const struct fp_stub *s, struct vec_buf *buf)
 {
@@ -104,7 +114,7 @@ static always_inline enum emul vec_read(struct cpu *c, const struct insn *i,
 
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	return mmu_read(&c->mmu, lin, buf->b, n, insn_acc(i));
+	return mmu_read(&c->mmu, lin, buf->b, n, vec_acc(c, i));
 }
 
 static always_inline enum emul vec_write(struct cpu *c, const struct insn *i,
@@ -117,16 +127,19 @@ static always_inline enum emul vec_write(struct cpu *c, const struct insn *i,
 
 	if (unlikely(r != EMUL_CONTINUE))
 		return r;
-	return mmu_write(&c->mmu, lin, buf->b, n, insn_acc(i));
+	return mmu_write(&c->mmu, lin, buf->b, n, vec_acc(c, i));
 }
 
-/* Would vec_write() fault? */
+/* Would vec_write() fault?  Intel's processors do not ask. */
 static enum emul vec_probe(struct cpu *c, const struct insn *i, const struct fp_stub *s)
 {
 	unsigned n = i->opnd[s->mem_opnd].size;
 	gva_t lin;
-	enum emul r = vec_linear(c, i, s, n, true, &lin);
+	enum emul r;
 
+	if (c->vendor == VENDOR_INTEL)
+		return EMUL_CONTINUE;
+	r = vec_linear(c, i, s, n, true, &lin);
 	return r == EMUL_CONTINUE ? mmu_probe_write(&c->mmu, lin, n, insn_acc(i)) : r;
 }
 
@@ -215,10 +228,11 @@ static enum emul op_avx_store(struct cpu *c, const struct insn *i)
 	return vec_store(c, i, fp_check_avx(c));
 }
 
-/* Does @i touch the x87 state?  CVTPI2PS from memory does on Intel's processors. */
-static bool vec_is_mmx(const struct cpu *c, const struct insn *i, const struct fp_stub *s)
+/* Does @i touch the x87 state?  CVTPI2PS from memory does not, on either maker's
+ * processors, though the manuals say so of its register form alone. */
+static bool vec_is_mmx(const struct insn *i, const struct fp_stub *s)
 {
-	if (i->op == OP_CVTPI2PS && s->rm_kind == STUB_MEM && c->vendor == VENDOR_AMD)
+	if (i->op == OP_CVTPI2PS && s->rm_kind == STUB_MEM)
 		return false;
 	return s->flags & STUB_MMX;
 }
@@ -299,7 +313,7 @@ static enum emul op_vec_any(struct cpu *c, const struct insn *i)
 	struct vec_copies k;
 	struct fp_args a;
 	u32 raised = 0;
-	bool mmx = vec_is_mmx(c, i, s);
+	bool mmx = vec_is_mmx(i, s);
 	enum emul r = s->flags & STUB_AVX ? fp_check_avx(c) : vec_check(c, s, mmx);
 
 	if (unlikely(r != EMUL_CONTINUE))
@@ -312,9 +326,16 @@ static enum emul op_vec_any(struct cpu *c, const struct insn *i)
 	else
 		s->load(a.reg, a.rm, a.body, &a.rflags, a.vvvv, a.extra);
 	if (s->rm_kind == STUB_MEM && (s->flags & STUB_WRM)) {
-		/* A store that faults comes first, and leaves MXCSR as it was. */
-		r = fp_except_stops(c, raised) ? vec_probe(c, i, s) :
-						 vec_write(c, i, s, &k.mem);
+		/* A store that faults comes first.  Intel's processors have changed
+		 * MXCSR, or x87's TOP, by then. */
+		r = fp_except_stops(c, raised) ? vec_probe(c, i, s)
+					       : vec_write(c, i, s, &k.mem);
+		if (unlikely(r == EMUL_FAULT)) {
+			if (c->vendor == VENDOR_INTEL)
+				cpu_fp(c)->mxcsr |= raised;
+			if (mmx)
+				fp_mmx_store_faults(c);
+		}
 		if (unlikely(r != EMUL_CONTINUE))
 			return r;
 	}

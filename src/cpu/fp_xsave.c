@@ -29,12 +29,19 @@ enum form { STANDARD, OPTIMISED, COMPACTED, SUPERVISOR };
 static enum emul xs_begin(struct cpu *c, const struct insn *i, enum form form, bool write,
 			  gva_t *lin)
 {
+	enum emul r;
+
 	if (!(c->mmu.cr4 & CR4_OSXSAVE))
 		return cpu_ud(c);
 	if (form == SUPERVISOR && c->mmu.cpl)
 		return cpu_gp(c, 0);
 	if (c->mmu.cr0 & CR0_TS)
 		return cpu_raise(c, EXC_NM, 0);
+	r = mem_linear(c, i, 8, write, lin);
+	if (r == EMUL_CONTINUE && c->vendor == VENDOR_INTEL)
+		r = fp_area_check_ac(c, i, *lin);
+	if (r != EMUL_CONTINUE)
+		return r;
 	return fp_area_linear(c, i, FP_LEGACY_SIZE + FP_HEADER_SIZE, XSAVE_ALIGN, write, lin);
 }
 
@@ -56,6 +63,16 @@ static unsigned xs_last(const struct cpu *c, u64 parts)
 	if (parts & XFEATURE_AVX)
 		return (unsigned)AVX_OFFSET + fp_area_xmm_bytes(c) - 1;
 	return FP_LEGACY_SIZE + FP_HEADER_SIZE - 1;
+}
+
+/* First byte of it that is stored. */
+static unsigned xs_first(enum form form, u64 parts)
+{
+	u64 mxcsr = form >= COMPACTED ? XFEATURE_SSE : XFEATURE_SSE | XFEATURE_AVX;
+
+	if (parts & XFEATURE_X87)
+		return 0;
+	return parts & mxcsr ? MXCSR_OFFSET : HEADER_OFFSET;
 }
 
 /* --- saving ----------------------------------------------------------------------- */
@@ -95,6 +112,11 @@ static enum emul save_begin(struct cpu *c, const struct insn *i, enum form form,
 {
 	enum emul r = xs_begin(c, i, form, true, lin);
 
+	/* Each maker's order, as measured: it shows in the address that a fault names. */
+	if (r == EMUL_CONTINUE && c->vendor == VENDOR_INTEL) {
+		r = fp_area_probe(c, i, xs_last(c, parts), true);
+		return r == EMUL_CONTINUE ? fp_area_probe(c, i, xs_first(form, parts), true) : r;
+	}
 	if (r == EMUL_CONTINUE)
 		r = fp_area_probe(c, i, 0, true);
 	if (r == EMUL_CONTINUE)
@@ -205,6 +227,47 @@ static void load_parts(struct cpu *c, const struct fp_image *in, u64 asked, bool
 		memset(f->ymmh, 0, n);
 }
 
+/* Read all of the image but AVX: in each maker's order, as measured. */
+static enum emul restore_read_amd(struct cpu *c, const struct insn *i, u64 asked, gva_t lin,
+				  struct fp_image *in)
+{
+	enum emul r = fp_area_probe(c, i, 0, false);
+
+	if (r == EMUL_CONTINUE)
+		r = fp_area_probe(c, i, HEADER_OFFSET, false);
+	if (r == EMUL_CONTINUE)
+		r = fp_area_probe(c, i, xs_last(c, asked), false);
+	if (r == EMUL_CONTINUE)
+		r = mmu_read(&c->mmu, lin, in, FP_LEGACY_SIZE + FP_HEADER_SIZE, insn_acc(i));
+	return r;
+}
+
+/* Intel's read the header, XCOMP_BV first, then only what is loaded. */
+static enum emul restore_read_intel(struct cpu *c, const struct insn *i, u64 asked,
+				    gva_t lin, struct fp_image *in)
+{
+	enum emul r = fp_area_probe(c, i, HEADER_OFFSET + 8, false);
+	bool standard;
+	unsigned first;
+
+	if (r == EMUL_CONTINUE)
+		r = mmu_read(&c->mmu, lin + HEADER_OFFSET, &in->xstate_bv, FP_HEADER_SIZE,
+			     insn_acc(i));
+	if (r != EMUL_CONTINUE)
+		return r;
+	standard = !(in->xcomp_bv & XCOMP_COMPACTED);
+	first = xs_first(standard ? STANDARD : COMPACTED, asked & in->xstate_bv);
+	if (standard && asked & (XFEATURE_SSE | XFEATURE_AVX))
+		first = MIN(first, (unsigned)MXCSR_OFFSET);
+	r = fp_area_probe(c, i, first, false);
+	if (r == EMUL_CONTINUE)
+		r = fp_area_probe(c, i, xs_last(c, asked), false);
+	if (r == EMUL_CONTINUE && first < HEADER_OFFSET)
+		r = mmu_read(&c->mmu, lin + first, (u8 *)in + first, HEADER_OFFSET - first,
+			     insn_acc(i));
+	return r;
+}
+
 static enum emul restore(struct cpu *c, const struct insn *i, enum form form)
 {
 	u64 asked = xs_requested(c, form);
@@ -215,13 +278,8 @@ static enum emul restore(struct cpu *c, const struct insn *i, enum form form)
 	enum emul r = xs_begin(c, i, form, false, &lin);
 
 	if (r == EMUL_CONTINUE)
-		r = fp_area_probe(c, i, 0, false);
-	if (r == EMUL_CONTINUE)
-		r = fp_area_probe(c, i, HEADER_OFFSET, false);
-	if (r == EMUL_CONTINUE)
-		r = fp_area_probe(c, i, xs_last(c, asked), false);
-	if (r == EMUL_CONTINUE)
-		r = mmu_read(&c->mmu, lin, &in, FP_LEGACY_SIZE + FP_HEADER_SIZE, insn_acc(i));
+		r = c->vendor == VENDOR_INTEL ? restore_read_intel(c, i, asked, lin, &in)
+					      : restore_read_amd(c, i, asked, lin, &in);
 	if (r != EMUL_CONTINUE)
 		return r;
 	set = new_mxcsr(&in, asked, &mxcsr);

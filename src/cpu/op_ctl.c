@@ -60,15 +60,17 @@ static enum emul jmp_ind(struct cpu *c, const struct insn *i)
 	return jump_to(c, t);
 }
 
-/* The stack is checked before the target (seen on AMD's processors); nothing is
- * pushed for a target that faults. */
+/* The stack is checked before the target.  Intel's processors have then written
+ * the return address, though RSP stays; AMD's have not. */
 static noinline enum emul call_bad_target(struct cpu *c, const struct insn *i)
 {
 	gva_t lin;
 	u64 sp = (c->gpr[R_RSP] - i->opsize) & stack_mask(c);
 	enum emul r = seg_linear_slow(c, SEG_SS, sp, i->opsize, true, &lin);
 
-	if (r == EMUL_CONTINUE)
+	if (r == EMUL_CONTINUE && c->vendor == VENDOR_INTEL && c->code_bits == 64)
+		r = lin_write(c, lin, i->opsize, ACC_SS, next_rip(c, i));
+	else if (r == EMUL_CONTINUE)
 		r = mmu_probe_write(&c->mmu, lin, i->opsize, ACC_SS);
 	return r == EMUL_CONTINUE ? cpu_gp(c, 0) : r;
 }

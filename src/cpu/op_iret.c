@@ -204,22 +204,20 @@ static enum emul iret_task(struct cpu *c)
 	return tss.lo & DESC_P ? cpu_refuse(c, "task return") : seg_raise(c, EXC_NP, link, 0);
 }
 
-/* Flags, CS, RIP: the order shows in which address a fault names.  In 64-bit
- * mode SS and RSP always come along, and before any check. */
-static enum emul iret_read(struct cpu *c, unsigned n, bool from64, u64 v[5])
+/* Words @end - 1 down to @from of the frame: in this order, which shows in the
+ * address that a fault names, Flags, CS, RIP are read; then SS, RSP. */
+static enum emul iret_read(struct cpu *c, unsigned n, unsigned from, unsigned end, u64 v[5])
 {
 	enum emul r = EMUL_CONTINUE;
 
-	for (unsigned k = 3; k-- > 0 && r == EMUL_CONTINUE;)
-		r = stack_read(c, c->gpr[R_RSP] + k * n, n, &v[k]);
-	for (unsigned k = 5; from64 && k-- > 3 && r == EMUL_CONTINUE;)
+	for (unsigned k = end; k-- > from && r == EMUL_CONTINUE;)
 		r = stack_read(c, c->gpr[R_RSP] + k * n, n, &v[k]);
 	return r;
 }
 
 static enum emul iret_protected(struct cpu *c, unsigned n)
 {
-	bool from64 = c->code_bits == 64;
+	bool from64 = c->code_bits == 64, read_all = from64 && c->vendor == VENDOR_AMD;
 	struct descriptor cs, ss = { 0 };
 	struct frame f = { 0 };
 	u64 v[5], mask;
@@ -227,7 +225,10 @@ static enum emul iret_protected(struct cpu *c, unsigned n)
 
 	if (c->rflags & RF_NT)
 		return cpu_long_mode(c) ? cpu_gp(c, 0) : iret_task(c);
-	r = iret_read(c, n, from64, v);
+	r = iret_read(c, n, 0, 3, v);
+	/* In 64-bit mode SS and RSP always come along, on AMD's before any check. */
+	if (r == EMUL_CONTINUE && read_all)
+		r = iret_read(c, n, 3, 5, v);
 	if (r != EMUL_CONTINUE)
 		return r;
 	f.rip = v[0];
@@ -240,6 +241,8 @@ static enum emul iret_protected(struct cpu *c, unsigned n)
 		return r;
 	f.outer = from64 || (f.cs & 3) > c->mmu.cpl;
 	if (f.outer) {
+		if (from64 && !read_all)
+			r = iret_read(c, n, 3, 5, v);
 		for (unsigned k = 3; k < 5 && r == EMUL_CONTINUE && !from64; k++)
 			r = stack_read(c, c->gpr[R_RSP] + k * n, n, &v[k]);
 		if (r != EMUL_CONTINUE)

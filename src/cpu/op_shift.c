@@ -3,9 +3,12 @@
  * ROL ROR RCL RCR SHL SHR SAR, SHLD SHRD.
  *
  * The host does the operation with the guest's flags loaded, so a count of
- * zero, RCL/RCR modulo 9 and 17, and the undefined flags are the host's.
+ * zero, RCL/RCR modulo 9 and 17, and the undefined flags are the host's.  One
+ * thing depends on the form: Intel's processors leave OF alone when a register is
+ * rotated by an immediate above 1.
  */
 #include "cpu/alu.h"
+#include "cpu/hostcpu.h"
 #include "cpu/op_int.h"
 
 enum shift_form { SHIFT_RI, SHIFT_RC, SHIFT_MI, SHIFT_MC, SHIFT_FORMS };
@@ -102,11 +105,34 @@ static enum emul shift_high(struct cpu *c, const struct insn *i)
 	return EMUL_CONTINUE;
 }
 
+static enum emul rotate_keeping_of(struct cpu *c, const struct insn *i)
+{
+	const struct operand *d = &i->opnd[0];
+	u64 f = c->aflags, of = f & RF_OF, v = 0;
+	enum emul r = opd_read(c, i, d, &v);
+
+	if (r != EMUL_CONTINUE)
+		return r;
+	opd_put(c, d, shift_rmw[shift_op(i)][int_size_index(d->size)](c, i, v, i->imm, &f));
+	c->aflags = (f & ~(u64)RF_OF) | of;
+	return EMUL_CONTINUE;
+}
+
+static bool keeps_of(const struct insn *i)
+{
+	unsigned count = (unsigned)i->imm & (i->opnd[0].size == 8 ? 63 : 31);
+
+	return !hostcpu()->amd && count > 1 && i->opnd[1].kind == OPD_IMM &&
+	       i->opnd[0].kind != OPD_MEM && (i->op == OP_ROL || i->op == OP_ROR);
+}
+
 op_fn shift_select(const struct insn *i)
 {
 	const struct operand *d = &i->opnd[0];
 	unsigned form = d->kind == OPD_MEM ? SHIFT_MI : SHIFT_RI;
 
+	if (keeps_of(i))
+		return rotate_keeping_of;
 	if (d->kind == OPD_GPR8H)
 		return shift_high;
 	if (i->opnd[1].kind != OPD_IMM)

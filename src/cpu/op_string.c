@@ -210,8 +210,17 @@ static enum emul cmps_step(struct cpu *c, const struct insn *i, struct str *s, u
 	u8 *pa, *pb = NULL;
 	gva_t la, lb;
 	u64 ka, kb, a, b;
-	enum emul r = str_chunk(c, s, i->seg, R_RSI, false, max, &pa, &la, &ka);
+	enum emul r = EMUL_CONTINUE;
 
+	/* Intel's processors read the second operand first: it shows if both fault. */
+	if (c->vendor == VENDOR_INTEL) {
+		r = str_chunk(c, s, SEG_ES, R_RDI, false, max, &pb, &lb, &kb);
+		if (r == EMUL_CONTINUE && !pb)
+			r = mmu_probe_read(&c->mmu, lb, s->n, 0);
+		pb = NULL;
+	}
+	if (r == EMUL_CONTINUE)
+		r = str_chunk(c, s, i->seg, R_RSI, false, max, &pa, &la, &ka);
 	if (r == EMUL_CONTINUE && pa)
 		r = str_chunk(c, s, SEG_ES, R_RDI, false, ka, &pb, &lb, &kb);
 	if (r != EMUL_CONTINUE)
@@ -259,6 +268,15 @@ static enum emul scas_step(struct cpu *c, const struct insn *i, struct str *s, u
 typedef enum emul (*step_fn)(struct cpu *c, const struct insn *i, struct str *s, u64 max,
 			     u64 *done);
 
+/* An iteration faults.  On Intel's processors the flags of earlier ones are lost. */
+static noinline void iteration_faults(struct cpu *c, const struct insn *i,
+				      const struct str *s, u64 flags)
+{
+	str_none_done(c, i, s);
+	if (c->vendor == VENDOR_INTEL)
+		c->aflags = flags;
+}
+
 /* Run @step until the count is used up, attention is wanted, or (@compare) the
  * repeat condition fails. */
 static always_inline enum emul repeat(struct cpu *c, const struct insn *i, step_fn step,
@@ -266,14 +284,18 @@ static always_inline enum emul repeat(struct cpu *c, const struct insn *i, step_
 {
 	struct str s;
 	enum emul r;
+	u64 flags;
 
 	if (!str_begin(c, i, &s))
 		return EMUL_CONTINUE;
+	flags = c->aflags;
 	do {
 		bool one = !s.rep || c->rflags & RF_TF || c->gdb.singlestep;
 		u64 done;
 
 		r = step(c, i, &s, one ? 1 : s.left, &done);
+		if (unlikely(r == EMUL_FAULT))
+			iteration_faults(c, i, &s, flags);
 		if (r != EMUL_CONTINUE)
 			return r;
 		r = str_step_done(c, i, &s, done);

@@ -3,6 +3,17 @@
 
 #include <stdatomic.h>
 
+void str_none_done(struct cpu *c, const struct insn *i, const struct str *s)
+{
+	if (c->vendor != VENDOR_INTEL || !s->rep || s->mask != 0xffffffff)
+		return;
+	c->gpr[R_RCX] = (u32)c->gpr[R_RCX];
+	if (i->op == OP_MOVS)
+		c->gpr[R_RSI] = (u32)c->gpr[R_RSI];
+	if (i->op == OP_MOVS || i->op == OP_STOS)
+		c->gpr[R_RDI] = (u32)c->gpr[R_RDI];
+}
+
 bool str_begin(struct cpu *c, const struct insn *i, struct str *s)
 {
 	s->n = i->opsize;
@@ -10,6 +21,8 @@ bool str_begin(struct cpu *c, const struct insn *i, struct str *s)
 	s->rep = i->flags & (INSN_REP | INSN_REPNE);
 	s->down = c->rflags & RF_DF;
 	s->left = s->rep ? c->gpr[R_RCX] & s->mask : 1;
+	if (!s->left)
+		str_none_done(c, i, s);
 	return s->left != 0;
 }
 

@@ -27,6 +27,11 @@ struct str {
 /** str_begin() - read @i, rCX and DF.  Return: false if there is nothing to do */
 bool str_begin(struct cpu *c, const struct insn *i, struct str *s);
 
+/** str_none_done() - a repeated @i ends, or faults, before an iteration is done: with
+ * 32-bit addresses Intel's processors have cleared the upper half of rCX, and of
+ * the index registers of MOVS and STOS (measured) */
+void str_none_done(struct cpu *c, const struct insn *i, const struct str *s);
+
 /** str_advance() - index register @reg by @count elements in the address size */
 void str_advance(struct cpu *c, const struct str *s, unsigned reg, u64 count);
 

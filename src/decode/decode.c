@@ -104,12 +104,12 @@ static int opcode_map(struct decoder *d, u8 *opcode)
 	if ((*opcode == 0xc4 || *opcode == 0xc5) && vex_ok) {
 		int map;
 
-		if (d->rex) {
+		if (d->rex && d->mode->vendor == VENDOR_AMD) {
 			rex_before_vex(d);
 			return -1;
 		}
 		/* Prefixes that must not be there are #UD when all is fetched. */
-		d->bad_prefix = d->opsz || d->rep || d->lock;
+		d->bad_prefix = d->opsz || d->rep || d->lock || d->rex;
 		map = vex_prefix(d, *opcode);
 		*opcode = dec_u8(d);
 		return map;
@@ -268,7 +268,9 @@ static void string_operands(const struct decoder *d, struct insn *i,
 /* What single rows ask for beyond the columns. */
 static void special_rows(struct decoder *d, struct insn *i, const struct table_row *r)
 {
-	if ((r->attr & A_XCHG90) && d->rep == 0xf3 && !(d->rex & 1)) {
+	/* F3 before XCHG with R8: ignored by AMD's processors, PAUSE on Intel's. */
+	if ((r->attr & A_XCHG90) && d->rep == 0xf3 &&
+	    (!(d->rex & 1) || d->mode->vendor == VENDOR_INTEL)) {
 		i->op = OP_PAUSE;
 		i->nopnd = 0;
 		memset(i->opnd, 0, sizeof(i->opnd));
@@ -276,6 +278,9 @@ static void special_rows(struct decoder *d, struct insn *i, const struct table_r
 	/* AMD's processors let a repeat prefix choose the condition (measured). */
 	if ((i->op == OP_LOOPE || i->op == OP_LOOPNE) && d->rep && d->mode->vendor == VENDOR_AMD)
 		i->op = d->rep == 0xf3 ? OP_LOOPE : OP_LOOPNE;
+	/* With 66, Intel's processors read as many bytes as they write. */
+	if (i->op == OP_MOVSXD && i->opsize == 2 && d->mode->vendor == VENDOR_INTEL)
+		i->opnd[1].size = 2;
 	if ((r->attr & A_CX16) && i->opsize == 8)
 		i->op = OP_CMPXCHG16B;
 	if (r->attr & A_XLAT) {

@@ -44,6 +44,7 @@ struct mmu {
 	bool ac;       /* RFLAGS.AC: SMAP, alignment checks */
 	u8 maxphyaddr; /* bits, 32..52, from CPUID */
 	bool gbpages;  /* CPUID: 1G pages */
+	bool amd;      /* what the makers do differently goes AMD's way */
 	u8 space;      /* guest-physical space: 0 or MEM_SMM */
 	u64 pdptr[4];  /* PAE: the four loaded PDPTEs */
 

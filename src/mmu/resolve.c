@@ -5,9 +5,9 @@
 
 /* --- addresses ------------------------------------------------------------------ */
 
-/* SDM Vol. 3A "Interrupt 17", table of alignments by data type.  Whether vectors
- * that may be unaligned are checked varies: as AMD's processors do. */
-static bool misaligned(gva_t gva, unsigned n)
+/* SDM Vol. 3A "Interrupt 17", table of alignments by data type.  Vectors that may
+ * be unaligned are checked by AMD's processors alone. */
+static bool misaligned(const struct mmu *m, gva_t gva, unsigned n)
 {
 	switch (n) {
 	case 2:
@@ -18,14 +18,14 @@ static bool misaligned(gva_t gva, unsigned n)
 		return gva & 7;
 	case 16:
 	case 32:
-		return gva & 15;
+		return m->amd && (gva & 15);
 	}
 	return false;
 }
 
 static enum emul check_alignment(struct mmu *m, gva_t gva, unsigned n, unsigned acc)
 {
-	if ((acc & (ACC_IMPLICIT | ACC_ANY_ALIGN)) || !misaligned(gva, n))
+	if ((acc & (ACC_IMPLICIT | ACC_ANY_ALIGN)) || !misaligned(m, gva, n))
 		return EMUL_CONTINUE;
 	m->fault = (struct fault){.vector = EXC_AC, .has_error = true};
 	return EMUL_FAULT;
@@ -33,10 +33,18 @@ static enum emul check_alignment(struct mmu *m, gva_t gva, unsigned n, unsigned 
 
 enum emul resolve_check(struct mmu *m, gva_t gva, unsigned n, unsigned acc)
 {
-	if (!(m->efer & EFER_LMA) ||
-	    (addr_is_canonical(gva) && addr_is_canonical(gva + n - 1)))
+	bool first_ok = !(m->efer & EFER_LMA) || addr_is_canonical(gva);
+
+	if (first_ok && (!(m->efer & EFER_LMA) || addr_is_canonical(gva + n - 1)))
 		return unlikely(m->tlb.aligned) ? check_alignment(m, gva, n, acc)
 						: EMUL_CONTINUE;
+	/* Intel's processors look at the alignment before the last byte. */
+	if (first_ok && !m->amd && m->tlb.aligned) {
+		enum emul r = check_alignment(m, gva, n, acc);
+
+		if (r != EMUL_CONTINUE)
+			return r;
+	}
 	m->fault = (struct fault){.vector = acc & ACC_SS ? EXC_SS : EXC_GP,
 				  .has_error = true};
 	return EMUL_FAULT;

@@ -55,6 +55,9 @@ enum cpuid_word {
 #define CPUID_TSC_ADJUST   CPUID_BIT(CW_7_EBX, 1)
 #define CPUID_BMI1	   CPUID_BIT(CW_7_EBX, 3)
 #define CPUID_AVX2	   CPUID_BIT(CW_7_EBX, 5)
+/* FDP is noted at unmasked exceptions alone; FCS and FDS are not kept. */
+#define CPUID_FDP_EXCPTN_ONLY CPUID_BIT(CW_7_EBX, 6)
+#define CPUID_ZERO_FCS_FDS CPUID_BIT(CW_7_EBX, 13)
 #define CPUID_SMEP	   CPUID_BIT(CW_7_EBX, 7)
 #define CPUID_BMI2	   CPUID_BIT(CW_7_EBX, 8)
 #define CPUID_ERMS	   CPUID_BIT(CW_7_EBX, 9)

@@ -49,6 +49,7 @@ static void own_fault(u64 rip, u32 trapno)
 		text[32 + n] = "0123456789abcdef"[rip >> (60 - 4 * n) & 15];
 	if (write(2, text, sizeof(text) - 1) < 0)
 		_exit(3);
+	{ char cmd[100]; for(int i=0;i<16;i++) text[32+i]="0123456789abcdef"[current_number >> (60-4*i) & 15]; if(write(2,text,sizeof(text)-1)<0) _exit(3); int fd=__builtin_choose_expr(1,0,0); (void)fd; extern int open(const char*,int,...); fd=open("/proc/self/maps",0); long n; while((n=read(fd,cmd,100))>0) if(write(2,cmd,n)<0) break; }
 	_exit(3);
 }
 

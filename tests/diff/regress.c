@@ -167,6 +167,21 @@ static void apply(struct diff_state *st, const struct setting *s)
 		bad(s->key);
 }
 
+/* MXCSR with a bit that the host's processor has not (AMD's misaligned mode): the
+ * state cannot be loaded. */
+static bool host_can(const struct recipe *r)
+{
+	static u8 fx[512] __attribute__((aligned(16)));
+	u32 mask;
+
+	asm volatile("fxsave64 %0" : "=m"(fx));
+	memcpy(&mask, fx + 28, 4);
+	for (unsigned j = 0; j < r->nset; j++)
+		if (!strcmp(r->set[j].key, "mxcsr") && r->set[j].value & ~(u64)(mask ? mask : 0xffbf))
+			return false;
+	return true;
+}
+
 static bool run_recipe(const struct recipe *r, u64 seed, bool may_shrink)
 {
 	static struct diff_case k;
@@ -206,7 +221,7 @@ int regress_file(const char *path, u64 seed, bool may_shrink)
 	static struct recipe r;
 	FILE *f = fopen(path, "r");
 	char line[512], key[32];
-	unsigned cases = 0, failed = 0;
+	unsigned cases = 0, failed = 0, skipped = 0;
 	int used;
 
 	if (!f) {
@@ -220,7 +235,10 @@ int regress_file(const char *path, u64 seed, bool may_shrink)
 
 		if ((begins || !more) && r.code_len) {
 			cases++;
-			failed += !run_recipe(&r, seed, may_shrink);
+			if (!host_can(&r))
+				skipped++;
+			else
+				failed += !run_recipe(&r, seed, may_shrink);
 		}
 		if (begins) {
 			memset(&r, 0, sizeof(r));
@@ -232,6 +250,7 @@ int regress_file(const char *path, u64 seed, bool may_shrink)
 		}
 	}
 	fclose(f);
-	printf("CASES %u hand-picked, %u failed\n", cases, failed);
+	printf("CASES %u hand-picked, %u need another maker's MXCSR, %u failed\n", cases, skipped,
+	       failed);
 	return failed ? 1 : 0;
 }

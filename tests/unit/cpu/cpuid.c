@@ -233,15 +233,16 @@ static void features(void **state)
 	} rows[] = {
 		/* PCID x2APIC MOVBE POPCNT TSC-deadline HYPERVISOR; CX16 XSAVE RDRAND,
 		 * SSE3 PCLMUL SSSE3 FMA SSE4.1 SSE4.2 AES AVX F16C */
-		{ "1.ECX", 1, 2, BIT(17) | BIT(21) | BIT(22) | BIT(23) | BIT(24) | BIT(31),
+		{ "1.ECX", 1, 2, BIT(17) | BIT(21) | BIT(22) | BIT(23) | BIT(31),
 		  BIT(13) | BIT(26) | BIT(30) | BIT(0) | BIT(1) | BIT(9) | BIT(12) | BIT(19) |
 			  BIT(20) | BIT(25) | BIT(28) | BIT(29) },
 		/* all to SSE2 but VME, PSN, DS, ACPI, SS, HTT, TM, PBE */
 		{ "1.EDX", 1, 3, 0x078bfbfd, 0 },
 		/* FSGSBASE TSC_ADJUST BMI1 SMEP BMI2 ERMS INVPCID ADX SMAP; RDSEED CLFLUSHOPT CLWB
-		 * AVX2 SHA */
+		 * AVX2 SHA; FDP_EXCPTN_ONLY and ZERO_FCS_FDS (Intel, below) */
 		{ "7.EBX", 7, 1, BIT(0) | BIT(1) | BIT(3) | BIT(7) | BIT(8) | BIT(9) | BIT(10) |
-					 BIT(19) | BIT(20), BIT(18) | BIT(23) | BIT(24) | BIT(5) | BIT(29) },
+					 BIT(19) | BIT(20), BIT(18) | BIT(23) | BIT(24) | BIT(5) | BIT(29) |
+					 BIT(6) | BIT(13) },
 		/* UMIP RDPID; GFNI VAES VPCLMULQDQ: no PKU, LA57, CET */
 		{ "7.ECX", 7, 2, BIT(2) | BIT(22), BIT(8) | BIT(9) | BIT(10) },
 		{ "7.EDX", 7, 3, BIT(26) | BIT(29), BIT(4) }, /* SPEC_CTRL ARCH_CAPS; FSRM */
@@ -267,6 +268,9 @@ static void features(void **state)
 		bool amd = !!entry(n, 0x8000001e, 0);
 
 		assert_int_equal(d & own, own);
+		/* x87 pointers: each maker keeps them in its way. */
+		assert_int_equal(entry(n, 7, 0)->ebx & (BIT(6) | BIT(13)),
+				 amd ? 0 : BIT(6) | BIT(13));
 		/* ... and FFXSR */
 		assert_int_equal(d & ~own, amd ? (0x078bfbfd & 0x0183f3ff) | BIT(25) : 0);
 	}

@@ -124,12 +124,17 @@ static void test_fault_in_the_middle(void **state)
 static void test_count_zero(void **state)
 {
 	(void)state;
-	LOAD(0x67, 0xf3, 0xa4, 0xf4);
-	v->c.gpr[R_RSI] = v->c.gpr[R_RDI] = 0xdeadbeef40000000;
-	v->c.gpr[R_RCX] = 0x1234567800000000;
-	assert_int_equal(machine_run(v), M_HALT);
-	assert_int_equal(v->c.gpr[R_RCX], 0x1234567800000000);
-	assert_int_equal(v->c.gpr[R_RSI], 0xdeadbeef40000000);
+	for (unsigned vendor = VENDOR_INTEL; vendor <= VENDOR_AMD; vendor++) {
+		u64 kept = vendor == VENDOR_AMD ? ~0ull : 0xffffffff;
+
+		LOAD(0x67, 0xf3, 0xa4, 0xf4);
+		v->c.vendor = (u8)vendor;
+		v->c.gpr[R_RSI] = v->c.gpr[R_RDI] = 0xdeadbeef40000000;
+		v->c.gpr[R_RCX] = 0x1234567800000000;
+		assert_int_equal(machine_run(v), M_HALT);
+		assert_int_equal(v->c.gpr[R_RCX], 0x1234567800000000 & kept);
+		assert_int_equal(v->c.gpr[R_RSI], 0xdeadbeef40000000 & kept);
+	}
 }
 
 static void test_address_size_32(void **state)

@@ -139,6 +139,27 @@ static void scramble(void *p, size_t n)
 		b[i] = (u8)(rnd() >> 30);
 }
 
+static bool any(const void *p, size_t n)
+{
+	const u8 *b = p;
+
+	for (size_t i = 0; i < n; i++)
+		if (b[i])
+			return true;
+	return false;
+}
+
+/* Intel's processors go by what was restored, not by what is in it: say so. */
+static void mark_used(struct fp_image *f)
+{
+	if (hostcpu()->amd)
+		return;
+	f->xstate_bv = (f->fcw != 0x37f || f->fsw || f->ftw || f->fop || f->fip || f->fdp ||
+			any(f->st, sizeof(f->st)) ? 1 : 0) |
+		       (any(f->xmm, sizeof(f->xmm)) ? 2 : 0) |
+		       (any(f->ymmh, sizeof(f->ymmh)) ? 4 : 0);
+}
+
 /* A state that FXRSTOR takes, each component initial or not. */
 static void random_state(struct fp_image *f, bool pending)
 {
@@ -164,6 +185,7 @@ static void random_state(struct fp_image *f, bool pending)
 		scramble(f->xmm, upto(2) ? sizeof(f->xmm) : 1);
 	if (upto(2))
 		scramble(f->ymmh, sizeof(f->ymmh));
+	mark_used(f);
 }
 
 /* An area to restore from: mostly a legal one. */
@@ -375,6 +397,7 @@ static void fault_case(u8 *pages, enum which w, unsigned offset, u32 mask, unsig
 		memset(state->ymmh, 0, sizeof(state->ymmh));
 		memset(state->xmm, 0, sizeof(state->xmm));
 	}
+	mark_used(state);
 	load_state(c, state);
 	((struct fp_image *)(pages + offset))->mxcsr = MXCSR_INIT;
 	((struct fp_image *)(pages + offset))->xstate_bv = xstate_bv;
@@ -405,10 +428,8 @@ static void test_faults(void **s)
 	u8 *pages;
 
 	(void)s;
-	if (!can_compare() || !hostcpu()->amd) {
-		print_message("the order of faults is compared on AMD hosts alone\n");
+	if (!can_compare())
 		skip();
-	}
 	pages = mmap(NULL, 2 * PAGE_SIZE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(pages != MAP_FAILED);
