@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "cpu/cpuid.h"
 #include "cpu/fp_check.h"
 #include "cpu/fp_stub.h"
 #include "cpu/fp_vec.h"
@@ -29,6 +30,12 @@ bool x87_is_control(const struct insn *i)
 		       (i->opcode == 0xdd && (reg == 4 || reg >= 6));
 	return (i->opcode == 0xdb && i->modrm >= 0xe0 && i->modrm <= 0xe4) ||
 	       (i->opcode == 0xdf && i->modrm == 0xe0);
+}
+
+bool x87_notes(const struct cpu *c, bool operand)
+{
+	return c->vendor == VENDOR_AMD ||
+	       (operand && !cpuid_has(c->cpuid, CPUID_FDP_EXCPTN_ONLY));
 }
 
 u16 x87_selector(const struct cpu *c, unsigned seg)
@@ -58,8 +65,9 @@ void x87_run(struct cpu *c, const struct insn *i, struct fp_image *work, void *m
 		return;
 	work->fip = c->rip;
 	work->fcs = x87_selector(c, SEG_CS);
-	work->fop = x87_fop(i);
-	if (i->flags & INSN_MEM) {
+	if (x87_notes(c, false) || work->fsw & FSW_ES)
+		work->fop = x87_fop(i);
+	if (i->flags & INSN_MEM && (x87_notes(c, true) || work->fsw & FSW_ES)) {
 		work->fdp = insn_ea(c, i);
 		work->fds = x87_selector(c, i->seg);
 	}
@@ -113,10 +121,11 @@ static enum emul op_x87_nowait(struct cpu *c, const struct insn *i)
 	return EMUL_CONTINUE;
 }
 
-/* A 10-byte operand is two accesses: 8 bytes, then 2. */
+/* A 10-byte operand is two accesses: 8 bytes, then 2.  Intel's processors have
+ * stored the first when the second faults. */
 static enum emul x87_probe(struct cpu *c, const struct insn *i, gva_t lin, bool write)
 {
-	if (i->opnd[0].size <= 8)
+	if (i->opnd[0].size <= 8 || (write && c->vendor == VENDOR_INTEL))
 		return EMUL_CONTINUE;
 	return write ? mmu_probe_write(&c->mmu, lin, 8, insn_acc(i))
 		     : mmu_probe_read(&c->mmu, lin, 8, insn_acc(i));
@@ -160,6 +169,19 @@ static bool x87_stored(struct cpu *c, const struct insn *i, const struct x87_buf
 	return !memcmp(second.b, first->b, i->opnd[0].size);
 }
 
+static enum emul x87_write(struct cpu *c, const struct insn *i, gva_t lin,
+			   const struct x87_buf *buf)
+{
+	unsigned n = i->opnd[0].size;
+	enum emul r;
+
+	if (n <= 8 || c->vendor == VENDOR_AMD)
+		return mmu_write(&c->mmu, lin, buf->b, n, insn_acc(i));
+	r = mmu_write(&c->mmu, lin, buf->b, 8, insn_acc(i));
+	return r == EMUL_CONTINUE ?
+		       mmu_write(&c->mmu, lin + 8, buf->b + 8, n - 8, insn_acc(i)) : r;
+}
+
 static enum emul op_x87_store(struct cpu *c, const struct insn *i)
 {
 	enum emul r = fp_check_x87(c, true);
@@ -179,8 +201,8 @@ static enum emul op_x87_store(struct cpu *c, const struct insn *i)
 	memset(&buf, 0x5a, sizeof(buf));
 	x87_run(c, i, &work, buf.b, &rflags);
 	if (!(work.fsw & FSW_ES) || x87_stored(c, i, &buf))
-		r = mmu_write(&c->mmu, lin, buf.b, n, insn_acc(i));
-	else
+		r = x87_write(c, i, lin, &buf);
+	else if (c->vendor == VENDOR_AMD) /* Intel's do not look at the operand */
 		r = mmu_probe_write(&c->mmu, lin, n, insn_acc(i));
 	if (r == EMUL_CONTINUE)
 		x87_commit(c, &work);

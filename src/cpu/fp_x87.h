@@ -30,6 +30,11 @@ bool x87_is_control(const struct insn *i);
  * stopped keeping them */
 u16 x87_selector(const struct cpu *c, unsigned seg);
 
+/** x87_notes() - does this processor note FOP, or @operand: FDP, of an instruction
+ * without an exception that is not masked?  Intel's note no FOP, and no FDP where
+ * CPUID has FDP_EXCPTN_ONLY. */
+bool x87_notes(const struct cpu *c, bool operand);
+
 /** x87_fop() - @i as FOP has it */
 static inline u16 x87_fop(const struct insn *i)
 {

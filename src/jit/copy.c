@@ -73,6 +73,15 @@ static bool can_stay(const struct insn *i, unsigned n)
 	if (i->op == OP_BT || i->op == OP_BTS || i->op == OP_BTR || i->op == OP_BTC ||
 	    i->op == OP_XCHG || i->op == OP_XADD || i->op == OP_CMPXCHG)
 		return false;
+	/* OF of a rotation by more than one, undefined, is not the same in memory on
+	 * Intel's processors. */
+	switch (i->op) {
+	case OP_SHL: case OP_SHR: case OP_SAR: case OP_ROL: case OP_ROR: case OP_RCL: case OP_RCR:
+	case OP_SHLD: case OP_SHRD:
+		return false;
+	default:
+		break;
+	}
 	/* Named twice: the other one might be loaded before this is written. */
 	for (unsigned m = 0; m < i->nopnd; m++)
 		if (m != n && i->opnd[m].kind == OPD_GPR && i->opnd[m].reg == o->reg)

@@ -93,8 +93,10 @@ void trans_x87_note(struct trans *t, unsigned last)
 	emit_mov_load(e, H_CX, STATE(jit.rip_page));
 	emit_lea(e, H_CX, at_reg(H_CX, t->off[last - 1]));
 	emit_mov_store(e, IMAGE(fip), H_CX);
-	emit_mov_imm(e, H_CX, x87_fop(&t->b->code[last - 1].insn));
-	store16(e, IMAGE(fop), H_CX);
+	if (x87_notes(t->c, false)) {
+		emit_mov_imm(e, H_CX, x87_fop(&t->b->code[last - 1].insn));
+		store16(e, IMAGE(fop), H_CX);
+	}
 	note_selector(t, SEG_CS, IMAGE(fcs));
 }
 
@@ -115,7 +117,8 @@ void jit_x87_recover(struct cpu *c, const struct block *b, unsigned n)
 		for (unsigned k = 0; k < n; k++)
 			off += b->code[k].insn.len;
 		f->fip = c->jit.rip_page + off;
-		f->fop = x87_fop(i);
+		if (x87_notes(c, false))
+			f->fop = x87_fop(i);
 		f->fcs = x87_selector(c, SEG_CS);
 		return;
 	}
@@ -152,6 +155,8 @@ static void note_operand(struct trans *t)
 	const struct insn *i = trans_insn(t);
 	unsigned from = H_10;
 
+	if (!x87_notes(t->c, true))
+		return;
 	if (i->seg >= SEG_FS) {
 		emit_mov_load(&t->e, H_CX, STATE(jit.tmp[0]));
 		from = H_CX;

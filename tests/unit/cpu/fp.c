@@ -216,6 +216,14 @@ static void test_fxsave_pointers(void **state)
 	c->vendor = VENDOR_INTEL;
 	assert_int_equal(run(code, sizeof(code)), M_HALT);
 	assert_int_equal(m_get64(&m, M_DATA + 8), M_CODE);
+	assert_int_equal(m.ram[M_DATA + 6], 0); /* no exception: no opcode */
+
+	c = reset(0, 0);
+	c->vendor = VENDOR_INTEL;
+	cpu_fp(c)->fcw &= (u16)~1;
+	cpu_fp(c)->ftw = 0xff; /* overflow of the stack */
+	assert_int_equal(run(code, sizeof(code)), M_HALT);
+	assert_int_equal(m_get64(&m, M_DATA + 8), M_CODE);
 	assert_int_equal(m.ram[M_DATA + 6], 0xe8);
 
 	c = reset(0, 0);
