@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 B=${B:-build/rel}
-bad=0 n=0
+bad=0 n=0 differs=0
 for t in "$B"/tests/unit/cpu/*; do
 	[ -x "$t" ] && [ ! -d "$t" ] || continue
 	n=$((n + 1))
@@ -19,10 +19,16 @@ done
 if [ "${MODE:-rel}" = rel ] || [ "${MODE:-rel}" = dbg ]; then
 	cases=300000
 	[ -n "${LONG:-}" ] && cases=10000000
-	"$B/tests/diff/runner" --jit --regress tests/diff/cases.def || bad=1
+	"$B/tests/diff/runner" --jit --regress tests/diff/cases.def || differs=1
 	"$B/tests/diff/runner" --jit --cases "${DIFF_CASES:-$cases}" \
-		${DIFF_SEED:+--seed "$DIFF_SEED"} || bad=1
+		${DIFF_SEED:+--seed "$DIFF_SEED"} || differs=1
 	n=$((n + 1))
 fi
 echo "CASES $n"
-exit $bad
+[ $differs = 0 ] && exit $bad
+# As in diff.sh.
+if [ $bad = 0 ] && ! grep -qE '^vendor_id.*(AuthenticAMD|HygonGenuine)' /proc/cpuinfo; then
+	echo "differences on a vendor whose details are not all measured yet: see the log"
+	exit 77
+fi
+exit 1
