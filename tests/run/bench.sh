@@ -8,6 +8,8 @@ set -u
 B=${B:-build/rel}
 cd "$(dirname "$0")/../.." || exit 2
 kernel=${KERNEL:-build/kernel/vmlinuz}
+. scripts/install-packages.sh
+[ -n "${KERNEL:-}" ] || unpack_kernel
 [ -f "$kernel" ] || { echo "SKIP: no kernel at $kernel: scripts/install-packages.sh fetches it"; exit 77; }
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT
